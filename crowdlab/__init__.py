@@ -1,0 +1,1 @@
+"""Crowd and flock simulation for notebooks."""

@@ -1,0 +1,113 @@
+"""The only way to influence a running simulation: orders, stored as plain data and carried out at a step boundary."""
+
+import math
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from crowdlab.errors import CommandError
+from crowdlab.params import pytree
+from crowdlab.state import Array, State
+
+
+class Kind(IntEnum):
+    """What an order does to its target."""
+
+    SET = 0  # move the parameter `path` to the mean `value[0]`
+    GOAL = 1  # walk to goal number value[0]; -1 takes the goal away
+    REMOVE = 2  # leave the scene; counted as removed, not as left
+    PUSH = 3  # add `value` m/s to the velocity
+
+
+EVERYWHERE = (-math.inf, -math.inf, math.inf, math.inf)
+
+
+class Command(NamedTuple):
+    """At the boundary before absolute step `step`, do `kind` to whoever matches agent, group and zone all three."""
+
+    step: int
+    kind: Kind
+    value: tuple[float, float] = (0.0, 0.0)
+    path: str = ""  # SET only: dotted path of a parameter
+    agent: int = -1  # an id; -1 means any
+    group: int = -1  # a group number; -1 means any
+    zone: tuple[float, float, float, float] = EVERYWHERE  # m: x from, y from, x to, y to
+
+
+@pytree
+class CommandQueue:
+    """C slots for the orders of one chunk; unused slots carry step -1, so that sending an order never recompiles."""
+
+    step: Array  # (C,) int32
+    kind: Array  # (C,) int32
+    agent: Array  # (C,) int32
+    group: Array  # (C,) int32
+    zone: Array  # (C, 4) m
+    value: Array  # (C, 2)
+
+    @classmethod
+    def of(cls, commands: Sequence[Command] = (), capacity: int = 8) -> "CommandQueue":
+        """Pack orders to people in the given sequence; capacity doubles until all fit, so few sizes are ever compiled.
+
+        Raises:
+            CommandError: an order sets a parameter; those are carried out between chunks, by `simulation.chunks`.
+        """
+        for command in commands:
+            if command.kind == Kind.SET:
+                raise CommandError(f"order at step {command.step} sets {command.path}: a queue holds orders to people only.")
+        while capacity < len(commands):
+            capacity *= 2
+        free = capacity - len(commands)
+
+        def column(values: list[object], blank: object, dtype: object) -> Array:
+            return jnp.asarray(np.array(values + [blank] * free, dtype))  # type: ignore[call-overload]
+
+        real = jnp.result_type(float)
+        return cls(
+            step=column([c.step for c in commands], -1, np.int32),
+            kind=column([int(c.kind) for c in commands], 0, np.int32),
+            agent=column([c.agent for c in commands], -1, np.int32),
+            group=column([c.group for c in commands], -1, np.int32),
+            zone=column([c.zone for c in commands], EVERYWHERE, real),
+            value=column([c.value for c in commands], (0.0, 0.0), real),
+        )
+
+
+def in_order(commands: Sequence[Command]) -> list[Command]:
+    """Orders by step; those of one step keep the sequence in which they were given."""
+    return sorted(commands, key=lambda command: command.step)
+
+
+def apply(queue: CommandQueue, state: State) -> State:
+    """Carry out every order due at `state.step`, in queue order. Pure."""
+
+    def one(slot: Array, state: State) -> State:
+        zone, value = queue.zone[slot], queue.value[slot]
+        x, y = state.position
+        hit = (
+            (queue.step[slot] == state.step)
+            & state.alive
+            & ((queue.agent[slot] < 0) | (queue.agent[slot] == state.id))
+            & ((queue.group[slot] < 0) | (queue.group[slot] == state.group))
+            & (x >= zone[0])
+            & (y >= zone[1])
+            & (x <= zone[2])
+            & (y <= zone[3])
+        )  # (N,)
+        kind = queue.kind[slot]
+        new_goal = hit & (kind == Kind.GOAL)
+        return state.with_(
+            goal=jnp.where(new_goal, value[0].astype(jnp.int32), state.goal),
+            arrived=jnp.where(new_goal, -1, state.arrived),
+            alive=state.alive & ~(hit & (kind == Kind.REMOVE)),
+            velocity=state.velocity + jnp.where(hit & (kind == Kind.PUSH), value[:, None], 0.0),
+        )
+
+    def all_due(state: State) -> State:
+        return lax.fori_loop(0, queue.step.shape[0], one, state)
+
+    return lax.cond((queue.step == state.step).any(), all_due, lambda state: state, state)

@@ -1,0 +1,38 @@
+"""What can go wrong, as types. Every message says: where, what, what is allowed, what to do."""
+
+
+class CrowdlabError(Exception):
+    """Root of every error crowdlab raises on purpose."""
+
+
+class ScenarioError(CrowdlabError, ValueError):
+    """A scenario file is malformed or contradicts itself."""
+
+
+class ParamError(CrowdlabError, ValueError):
+    """A parameter is unknown or outside its bounds."""
+
+
+class CommandError(CrowdlabError, ValueError):
+    """An order names something that does not exist, or comes too late."""
+
+
+class CapacityError(CrowdlabError, RuntimeError):
+    """A fixed-size buffer (neighbour list, order queue) was too small for this run."""
+
+
+class NonFiniteError(CrowdlabError, ArithmeticError):
+    """Positions or velocities became NaN or infinite."""
+
+
+class RecordingError(CrowdlabError, OSError):
+    """A recording cannot be written, read or re-run."""
+
+
+def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
+    """Sentence that proposes the known name closest to `name`, or lists the known ones."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+    hint = f"Did you mean '{close[0]}'? " if close else ""
+    return f"{hint}Known: {', '.join(sorted(known))}."

@@ -1,0 +1,195 @@
+"""Parameters: frozen dataclass pytrees whose float fields carry unit, bounds, meaning and source."""
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab.errors import ParamError, nearest
+
+T = TypeVar("T")
+
+
+class Spec(NamedTuple):
+    """The human side of one parameter; feeds slider, sweep axis, range check, docs and tests."""
+
+    default: float
+    unit: str
+    low: float  # the slider's range
+    high: float
+    least: float  # the law: outside it a value is refused
+    most: float
+    doc: str
+    source: str  # where the default comes from
+    log: bool  # slider and sweep axis are logarithmic
+
+
+def param(
+    *,
+    default: float,
+    unit: str,
+    low: float,
+    high: float,
+    doc: str,
+    source: str,
+    least: float = 0.0,
+    most: float = math.inf,
+    log: bool = False,
+) -> Any:
+    """Declare a traced field. `low`-`high` is the slider's range; outside `least`-`most` a value is refused.
+
+    A leaf has shape () for everybody or (N,) per agent; a slider or sweep on an (N,) leaf sets its mean and keeps the ratios.
+    """
+    spec = Spec(default, unit, low, high, least, most, doc, source, log)
+    return dataclasses.field(default=default, metadata={"spec": spec})
+
+
+def static(*, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a field that is part of the compiled program's shape (an int, a flag, a name)."""
+    return dataclasses.field(default=default, metadata={"static": True})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param, static))
+def pytree(cls: type[T]) -> type[T]:
+    """Make `cls` a frozen, keyword-only dataclass (eq=False: arrays do not compare) registered with JAX."""
+    cls = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    return jax.tree_util.register_dataclass(
+        cls,
+        data_fields=[f.name for f in fields if not f.metadata.get("static")],
+        meta_fields=[f.name for f in fields if f.metadata.get("static")],
+    )
+
+
+@pytree
+class People:
+    """What belongs to the persons themselves and may be slid, swept or fitted."""
+
+    desired_speed: Any = param(
+        default=1.34,
+        unit="m/s",
+        low=0.2,
+        high=5.0,
+        doc="speed a person walks at when nothing is in the way, v0",
+        source="Weidmann 1993: mean 1.34 m/s, standard deviation 0.26 m/s",
+    )
+
+
+@pytree
+class Params:
+    """Every number that may be slid, swept or differentiated, and nothing else."""
+
+    forces: dict[str, Any]  # name -> Force; summed in name order
+    switches: dict[str, Any]  # name -> 0 or 1, traced: a force is turned off without recompiling
+    motion: Any  # a Motion, see integrate.py
+    people: People
+
+
+def _walk(tree: Any, path: str) -> Iterator[tuple[str, Any, Spec | None]]:
+    if isinstance(tree, Mapping):
+        for name in sorted(tree):
+            yield from _walk(tree[name], f"{path}.{name}" if path else name)
+    elif dataclasses.is_dataclass(tree):
+        for field in dataclasses.fields(tree):
+            here = f"{path}.{field.name}" if path else field.name
+            spec = field.metadata.get("spec")
+            if spec is not None:
+                yield here, getattr(tree, field.name), spec
+            elif not field.metadata.get("static"):
+                yield from _walk(getattr(tree, field.name), here)
+    elif path.startswith("switches."):
+        yield path, tree, SWITCH
+
+
+SWITCH = Spec(1.0, "1", 0.0, 1.0, 0.0, 1.0, "1 counts this force, 0 leaves it out", "choice of the user", False)
+
+
+def specs(tree: Any) -> Iterator[tuple[str, Spec]]:
+    """Yield `("forces.repulsion.strength", Spec)` for every declared parameter, in a fixed order."""
+    for path, _, spec in _walk(tree, ""):
+        if spec is not None:
+            yield path, spec
+
+
+def values(tree: Any) -> dict[str, Any]:
+    """Every declared parameter's present value by dotted path."""
+    return {path: value for path, value, spec in _walk(tree, "") if spec is not None}
+
+
+def spec_of(tree: Any, path: str) -> Spec:
+    """Spec of one path. Raises ParamError for an unknown path, with the closest known one."""
+    known = dict(specs(tree))
+    if path not in known:
+        raise ParamError(f"unknown parameter '{path}'. {nearest(path, list(known))}")
+    return known[path]
+
+
+def get(tree: Any, path: str) -> Any:
+    """Value of one parameter. Raises ParamError for an unknown path, with the closest known one."""
+    spec_of(tree, path)
+    return values(tree)[path]
+
+
+def replace(tree: T, path: str, value: Any) -> T:
+    """Copy of `tree` with one leaf changed to exactly `value`.
+
+    Raises:
+        ParamError: unknown path (with the closest known one).
+    """
+    spec_of(tree, path)
+    return _put(tree, path.split("."), value)
+
+
+def _put(tree: Any, keys: list[str], value: Any) -> Any:
+    if not keys:
+        return value
+    if isinstance(tree, Mapping):
+        return {**tree, keys[0]: _put(tree[keys[0]], keys[1:], value)}
+    return dataclasses.replace(tree, **{keys[0]: _put(getattr(tree, keys[0]), keys[1:], value)})
+
+
+def rescale(tree: T, path: str, mean: Any) -> T:
+    """Copy of `tree` with one leaf moved to the mean `mean`; an (N,) leaf keeps its ratios.
+
+    A leaf whose mean is zero has no ratios to keep and becomes `mean` for everybody. Works on traced values.
+
+    Raises:
+        ParamError: unknown path (with the closest known one).
+    """
+    old = jnp.asarray(get(tree, path))
+    if old.ndim == 0:
+        return replace(tree, path, jnp.asarray(mean, old.dtype))
+    centre = old.mean()
+    ratio = jnp.where(centre == 0, 1.0, old / jnp.where(centre == 0, 1.0, centre))
+    return replace(tree, path, (ratio * mean).astype(old.dtype))
+
+
+def check(tree: Any) -> None:
+    """Range check of every concrete leaf, on the host. Raises ParamError naming path, value, unit and bounds."""
+    for path, value, spec in _walk(tree, ""):
+        if spec is not None:
+            check_value(path, value, spec)
+
+
+def check_value(path: str, value: Any, spec: Spec) -> None:
+    """Range check of one value. Raises ParamError naming path, value, unit and bounds."""
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise ParamError(f"{path} = {value!r}: allowed are numbers in {spec.unit} ({spec.doc}). Give a number.") from None
+    bad = array[~((array >= spec.least) & (array <= spec.most))]
+    if bad.size:
+        most = "any size" if spec.most == math.inf else f"{spec.most:g} {spec.unit}"
+        raise ParamError(
+            f"{path} = {bad.flat[0]:g} {spec.unit}: allowed {spec.least:g} to {most} ({spec.doc}). "
+            f"A usual value is {spec.default:g} {spec.unit}."
+        )
+
+
+def as_arrays(tree: T) -> T:
+    """Every leaf in the default float type, so 5, 5.0 and jnp.float32(5) share one compilation."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(float)), tree)

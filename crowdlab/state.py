@@ -1,0 +1,115 @@
+"""What a run knows: agents, surroundings, and how healthy it was.
+
+Inside, arrays are component-leading and agent-last, so that a parameter leaf of shape () or (N,) broadcasts alike.
+Letters: N agents, K neighbours, W wall segments, V wall vertices, M wall candidates, G goals, E goal edges, F frames.
+"""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from crowdlab.params import pytree, static
+
+Array = jax.Array
+
+
+@pytree
+class State:
+    """All agents at one instant."""
+
+    id: Array  # (N,) int32, for ever
+    position: Array  # (2, N) m
+    velocity: Array  # (2, N) m/s
+    heading: Array  # (2, N) unit, kept at rest
+    radius: Array  # (N,) m, body
+    social_radius: Array  # (N,) m, personal space; the reach of the social force is counted from here
+    mass: Array  # (N,) kg
+    desired_speed: Array  # (N,) m/s in force now; set from Params.people at every step
+    group: Array  # (N,) int32, index into Scenario.groups
+    goal: Array  # (N,) int32, index into World.goals; -1 has none
+    alive: Array  # (N,) bool; a dead row feels nothing and exerts nothing
+    arrived: Array  # (N,) int32, step at which the goal was reached, -1 before
+    step: Array  # () int32, absolute: continues across chunks
+
+    def with_(self, **changes: Any) -> "State":
+        """Copy with some fields replaced."""
+        return dataclasses.replace(self, **changes)
+
+
+@pytree
+class World:
+    """The fixed surroundings."""
+
+    walls: Array  # (W, 2, 2) m, segments (start, end)
+    wall_vertices: Array  # (V, 2) m, each point where segments end or meet, once
+    wall_directions: Array  # (V, D, 2) unit, from the vertex along each segment that meets there; zero rows pad
+    wall_part: Array  # (W + V,) int32, which connected wall each segment and then each vertex belongs to
+    goals: Array  # (G, E, 2, 2) m, edges of each goal; a point is one edge of no length; the last edge repeats as padding
+    goal_leaves: Array  # (G,) bool: people who reach it leave the scene (exit) or stand (target)
+    goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
+    ways: Array  # (G, 3, rows, columns): unit vector towards the goal, and 1 where the goal is in plain sight
+    ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
+    lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
+    size: tuple[float, float] = static(default=(1.0, 1.0))  # m
+    periodic: bool = static(default=False)
+
+    def offset(self, start: Array, end: Array) -> Array:
+        """Vector from `start` to `end`, component-leading, (2, ...) m; shortest way round when periodic."""
+        between = end - start
+        if not self.periodic:
+            return between
+        size = jnp.asarray(self.size, between.dtype).reshape(2, *[1] * (between.ndim - 1))
+        return between - size * jnp.round(between / size)
+
+    def wrap(self, position: Array) -> Array:
+        """Positions (2, ...) brought back into a periodic box; unchanged otherwise."""
+        if not self.periodic:
+            return position
+        shape = (2, *[1] * (position.ndim - 1))
+        lower = jnp.asarray(self.lower, position.dtype).reshape(shape)
+        size = jnp.asarray(self.size, position.dtype).reshape(shape)
+        inside = lower + (position - lower) % size
+        return jnp.where(inside >= lower + size, lower, inside)  # rounding of a tiny negative may land on the far edge
+
+
+@pytree
+class Health:
+    """Facts gathered inside the compiled loop and judged outside it."""
+
+    peak_neighbours: Array  # () int32, most list entries any agent ever needed (capacity is Grid.capacity)
+    peak_span: Array  # () int32, most agents ever seen in one span of cells (room is Grid.span)
+    peak_walls: Array  # () int32, most wall candidates any agent ever needed (room is Grid.walls)
+    largest_move: Array  # () m, since the list in use was made; beyond half the skin the chunk is repeated with a larger plan
+    largest_overlap: Array  # () m, deepest overlap of two bodies
+    first_bad_step: Array  # () int32, -1 while every position and velocity was finite
+    bad_agent: Array  # () int32, id of the first agent that was not, -1 before
+
+    @classmethod
+    def good(cls) -> "Health":
+        """The health of a run of no steps."""
+        zero = jnp.zeros((), jnp.int32)
+        none = jnp.zeros((), jnp.result_type(float))
+        return cls(
+            peak_neighbours=zero,
+            peak_span=zero,
+            peak_walls=zero,
+            largest_move=none,
+            largest_overlap=none,
+            first_bad_step=zero - 1,
+            bad_agent=zero - 1,
+        )
+
+    def merge(self, later: "Health") -> "Health":
+        """Worst of both; the first bad step is the earlier one."""
+        mine = self.first_bad_step >= 0
+        return Health(
+            peak_neighbours=jnp.maximum(self.peak_neighbours, later.peak_neighbours),
+            peak_span=jnp.maximum(self.peak_span, later.peak_span),
+            peak_walls=jnp.maximum(self.peak_walls, later.peak_walls),
+            largest_move=jnp.maximum(self.largest_move, later.largest_move),
+            largest_overlap=jnp.maximum(self.largest_overlap, later.largest_overlap),
+            first_bad_step=jnp.where(mine, self.first_bad_step, later.first_bad_step),
+            bad_agent=jnp.where(mine, self.bad_agent, later.bad_agent),
+        )
