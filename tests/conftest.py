@@ -1,0 +1,82 @@
+"""Fixtures that several rooms share."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before JAX is imported: tolerances and bytes are those of a CPU
+
+import jax
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+ROOT = Path(__file__).parents[1]
+# No sandbox and no GPU: a bare machine, often as root. The rest keeps the browser from looking for the outside world.
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """Folder of the checkout."""
+    return ROOT
+
+
+@pytest.fixture
+def x64() -> Iterator[None]:
+    """Double precision for one test."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Folder of the recorded trajectories, which are not ours to ship: beside the checkout, or where CROWDLAB_DATA says."""
+    folder = Path(os.environ.get("CROWDLAB_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"recorded data: no folder {folder}; set CROWDLAB_DATA to where it lies")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Path of a Chromium. CROWDLAB_REQUIRE_BROWSER=1 makes its absence a failure."""
+    asked = os.environ.get("CROWDLAB_CHROMIUM")
+    found = asked or next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if found is None:
+        reason = "no browser: install Chromium or set CROWDLAB_CHROMIUM to its path"
+        if os.environ.get("CROWDLAB_REQUIRE_BROWSER"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator["Browser"]:
+    """Chromium without a window, shared by the tests of one file."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=chromium, args=list(CHROMIUM_FLAGS))
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def page(browser: "Browser") -> Iterator["Page"]:
+    """A fresh page."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield context.new_page()
+    context.close()
