@@ -1,0 +1,26 @@
+"""Areas, walls and starting places on the host, by shapely. Nothing here runs inside a step; the device half is `walls`."""
+
+from crowdlab.geometry.areas import Area, Place, edges_of, polygons, read_area, read_place, read_points
+from crowdlab.geometry.floors import Floor, check_place, covers, lay_floor, unreachable, within
+from crowdlab.geometry.placing import check_start, sample_discs, sample_points
+from crowdlab.geometry.segments import wall_arrays
+
+__all__ = [
+    "Area",
+    "Floor",
+    "Place",
+    "check_place",
+    "check_start",
+    "covers",
+    "edges_of",
+    "lay_floor",
+    "polygons",
+    "read_area",
+    "read_place",
+    "read_points",
+    "sample_discs",
+    "sample_points",
+    "unreachable",
+    "wall_arrays",
+    "within",
+]

@@ -1,0 +1,125 @@
+"""The floor of a scenario: where people may walk, how far the next wall is, and who can get where."""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import shapely
+from shapely import LineString, MultiLineString, Point
+
+from crowdlab.errors import ScenarioError
+from crowdlab.geometry.areas import SAME, Area, Place, at, outline, solid, tidy
+from crowdlab.geometry.segments import open_exits, wall_arrays
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Floor:
+    """Where people may walk, and every wall that stands there."""
+
+    area: Area  # m, obstacles taken out
+    walls: np.ndarray  # (W, 2, 2) m, segments
+    obstacles: tuple[tuple[str, Area], ...] = ()  # named, for messages
+    openings: tuple[np.ndarray, ...] = ()  # stretches (2, 2) m of the outline that are an exit, where no wall stands
+    tree: shapely.STRtree = dataclasses.field(init=False, repr=False)  # of the walls
+    known: dict[float, Area] = dataclasses.field(init=False, repr=False, default_factory=dict)  # radius -> free space
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "tree", shapely.STRtree(shapely.linestrings(self.walls)))
+        shapely.prepare(self.area)
+
+    def inside(self, points: np.ndarray) -> np.ndarray:
+        """Whether each of (n, 2) points lies in the walkable area, (n,) bool; on the outline counts."""
+        return covers(self.area, points)
+
+    def clearance(self, points: np.ndarray) -> np.ndarray:
+        """Distance of each of (n, 2) points to the nearest wall, (n,) m; inf without walls."""
+        if not len(self.walls) or not len(points):
+            return np.full(len(points), np.inf)
+        _, distance = self.tree.query_nearest(shapely.points(points), return_distance=True, all_matches=False)
+        return np.asarray(distance)
+
+    def blocked(self, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
+        """Whether a wall crosses or touches the straight line from each start to its end, (n,) bool."""
+        result = np.zeros(len(starts), bool)
+        if len(self.walls) and len(starts):
+            lines = shapely.linestrings(np.stack([starts, ends], 1))
+            result[np.unique(self.tree.query(lines, predicate="intersects")[0])] = True
+        return result
+
+    def free(self, radius: float) -> Area:
+        """Where the centre of a disc of `radius` m may be: the exact polygon, never a raster. May be empty."""
+        if radius not in self.known:
+            strips = [LineString(edge).buffer(radius, cap_style="flat") for edge in self.openings]
+            ground = shapely.union_all([self.area, *strips]) if strips else self.area
+            # A door of exactly two radii lets a disc through, so a millionth is taken off.
+            forbidden = MultiLineString(list(self.walls)).buffer(radius * (1 - 1e-6), quad_segs=32)
+            self.known[radius] = solid(shapely.difference(ground, forbidden)) if len(self.walls) else ground
+        return self.known[radius]
+
+
+def lay_floor(
+    area: Area, obstacles: Sequence[tuple[str, Area]] = (), lines: Iterable[np.ndarray] = (), exits: Iterable[np.ndarray] = ()
+) -> Floor:
+    """Floor of an area less its named obstacles, with open polylines (n, 2) as further walls.
+
+    Where the edges (E, 2, 2) of an exit lie on the outline of the area, the wall is open.
+
+    Raises:
+        ScenarioError: an obstacle that lies outside, or obstacles that leave nothing.
+    """
+    for name, obstacle in obstacles:
+        if not shapely.intersects(area, obstacle):
+            raise ScenarioError(f"{name}: lies outside the area and blocks nothing. Move it inside, or take it out.")
+    walkable = area
+    if obstacles:
+        taken = shapely.union_all([obstacle for _, obstacle in obstacles], grid_size=SAME)
+        walkable = solid(shapely.difference(area, taken, grid_size=SAME))
+        if walkable.is_empty:
+            raise ScenarioError("world.obstacles: cover the whole area, so nobody can stand anywhere. Make them smaller.")
+    segments = np.concatenate([outline(tidy(walkable)), *(np.stack([line[:-1], line[1:]], 1) for line in lines)])
+    segments, openings = open_exits(segments, [edge for edges in exits for edge in edges])
+    return Floor(tidy(walkable), wall_arrays(segments)["walls"], tuple(obstacles), tuple(openings))
+
+
+def covers(area: Area, points: np.ndarray) -> np.ndarray:
+    """Whether each of (n, 2) points lies in an area or on its outline, (n,) bool."""
+    shapely.prepare(area)
+    return shapely.intersects_xy(area, points[:, 0], points[:, 1])
+
+
+def within(floor: Floor, area: Area, radius: float = 0.0) -> Area:
+    """The part of an area, m, where the centre of a disc of `radius` may be; may be empty."""
+    return solid(shapely.intersection(area, floor.free(radius) if radius else floor.area))
+
+
+def check_place(floor: Floor, place: Place, where: str) -> None:
+    """A goal must lie in the walkable area. Raises ScenarioError naming it and how much of it lies outside."""
+    beyond = shapely.difference(place, floor.area.buffer(1e-6))
+    if beyond.is_empty:
+        return
+    for name, obstacle in floor.obstacles:
+        if obstacle.buffer(-1e-6).intersects(place):
+            raise ScenarioError(f"{where}: lies in {name}. Move it to where people can walk.")
+    gap = f"{floor.area.distance(place):.3g} m away from it" if not place.intersects(floor.area) else "reaching out of it"
+    if isinstance(place, LineString) and gap.startswith("reaching"):
+        gap = f"with {beyond.length:.3g} m of {place.length:.3g} m outside"
+    spot = at(shapely.get_coordinates(beyond)[0])
+    raise ScenarioError(f"{where}: lies outside the walkable area near {spot}, {gap}. Move it inside, or enlarge the area.")
+
+
+def unreachable(floor: Floor, starts: np.ndarray, radii: np.ndarray, place: Place, reach: float) -> np.ndarray:
+    """Who of (n, 2) starts m with radii (n,) m cannot come within `reach` m of a place, (n,) bool.
+
+    Decided on the free polygon of each one's own radius, never on a raster: a raster cannot tell a door of 0.52 m from one of 0.45 m.
+    """
+    def lost(number: int, radius: float) -> bool:
+        here = Point(starts[number])
+        # The start was checked to be free; rounding may leave it a hair outside its polygon.
+        mine = [part for part in shapely.get_parts(floor.free(radius)) if part.distance(here) < 1e-6]
+        return not any(part.distance(place) <= reach + 1e-9 for part in mine)
+
+    stoutest = float(radii.max(initial=0.0))
+    result = np.zeros(len(starts), bool)
+    for number, radius in enumerate(radii):
+        result[number] = lost(number, stoutest) and lost(number, float(radius))
+    return result
