@@ -1,0 +1,12 @@
+"""Bokeh figures of things that already exist, and the page that replays a run. Bokeh is imported here and in `live` only.
+
+A figure is made once and then only fed. Everything is drawn in metres at true size.
+"""
+
+from crowdlab.views.page import replay_html
+from crowdlab.views.picture import picture
+from crowdlab.views.plaza import Plaza
+from crowdlab.views.theme import DARK, LIGHT, Theme
+from crowdlab.views.timeline import Timeline, timeline
+
+__all__ = ["DARK", "LIGHT", "Plaza", "Theme", "Timeline", "picture", "replay_html", "timeline"]

@@ -1,0 +1,174 @@
+"""One file that replays a run in any browser, from disk, with the network off."""
+
+import base64
+import gzip
+import html
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from string import Template
+from typing import Any, NamedTuple
+
+import numpy as np
+from bokeh.core.json_encoder import serialize_json
+from bokeh.document import Document
+from bokeh.embed import json_item
+from bokeh.layouts import row
+from bokeh.resources import Resources
+
+from crowdlab.errors import CrowdlabError
+from crowdlab.record import Recording
+from crowdlab.scenario import Scenario
+from crowdlab.simulation import Run
+from crowdlab.views.plaza import Plaza, ledger, summary
+from crowdlab.views.theme import repainting
+from crowdlab.views.timeline import Timeline
+
+HERE = Path(__file__).parent
+ABSENT = 255  # in place of a speed: this person is not in the scene
+
+
+class Film(NamedTuple):
+    """A run as plain arrays, the start included: F frames of N people."""
+
+    scenario: Scenario
+    times: np.ndarray  # (F,) s
+    position: np.ndarray  # (F, N, 2) m
+    velocity: np.ndarray  # (F, N, 2) m/s
+    heading: np.ndarray  # (F, N, 2) unit
+    alive: np.ndarray  # (F, N) bool
+    arrived: np.ndarray  # (F, N) bool, the goal was reached by then
+    radius: np.ndarray  # (N,) m
+    series: dict[str, np.ndarray]  # observable -> (F,); NaN where it was not observed
+
+    @classmethod
+    def of(cls, source: Run | Recording, scenario: Scenario | None = None) -> "Film":
+        """Args: a Run needs the scenario it ran; a recording brings its own.
+
+        Raises:
+            CrowdlabError: a Run without its scenario.
+        """
+        if isinstance(source, Recording):
+            return cls._of_recording(source)
+        if scenario is None:
+            raise CrowdlabError("replay_html of a Run: a Run does not know its walls. Give scenario=, or a Recording.")
+        return cls._of_run(source, scenario)
+
+    @classmethod
+    def _of_recording(cls, recording: Recording) -> "Film":
+        frames = recording.frames
+        reached = recording.people["arrived"]
+        return cls(
+            scenario=recording.scenario,
+            times=recording.times,
+            position=np.asarray(frames.position),
+            velocity=np.asarray(frames.velocity),
+            heading=np.asarray(frames.heading),
+            alive=np.asarray(frames.alive),
+            arrived=(reached >= 0) & (reached <= np.asarray(frames.step)[:, None]),
+            radius=recording.people["radius"],
+            series=_curves(recording.series),
+        )
+
+    @classmethod
+    def _of_run(cls, run: Run, scenario: Scenario) -> "Film":
+        frames, start = run.frames, scenario.state
+        step = np.r_[int(start.step), np.asarray(frames.step)]
+        reached = np.asarray(run.final.arrived)
+
+        def whole(first: Any, later: Any) -> np.ndarray:
+            return np.concatenate((np.asarray(first).T[None], np.asarray(later)))
+
+        return cls(
+            scenario=scenario,
+            times=step * float(np.max(np.asarray(scenario.params.motion.dt))),
+            position=whole(start.position, frames.position),
+            velocity=whole(start.velocity, frames.velocity),
+            heading=whole(start.heading, frames.heading),
+            alive=whole(start.alive, frames.alive),
+            arrived=(reached >= 0) & (reached <= step[:, None]),
+            radius=np.asarray(start.radius),
+            series=_curves(run.series),
+        )
+
+
+def _curves(series: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Observables with one number per frame; the start was not observed."""
+    return {name: np.r_[np.nan, np.asarray(values, float)] for name, values in series.items() if np.ndim(values) == 1}
+
+
+def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario | None = None) -> Path:
+    """Write one HTML file that plays the run, with walls, true sizes, headings, speeds and time series, without server or network.
+
+    Positions are kept to 1/65535 of the scene's size (under a millimetre up to 50 m).
+    """
+    film = Film.of(source, scenario)
+    scenario = film.scenario
+    plaza = Plaza(scenario, width=560, height=520)
+    plots = Timeline(tuple(film.series), width=330, height=125, margin_left=70)
+    plots.show({"t": film.times, **film.series})
+    plots.time.end = max(float(film.times[-1]), 1e-9)
+    for mark in plots.marks:
+        mark.visible = True
+    layout = row(plaza.figure, plots.layout, spacing=12)
+    Document().add_root(layout)
+    packed, facts = _packed(film)
+    facts |= {
+        "item": json.loads(serialize_json(json_item(layout))),
+        "theme": repainting(plaza, plots),
+        "title": plaza.figure.title.id,
+        "marks": [mark.id for mark in plots.marks],
+    }
+    page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        title=html.escape(scenario.title),
+        note=f"{len(film.times)} frames, written by crowdlab. Space plays and pauses, the arrow keys move the time.",
+        library=_compressed("\n".join(Resources(mode="inline", components=["bokeh"]).js_raw).encode()),
+        film=_compressed(packed),
+        facts=json.dumps(facts, separators=(",", ":")).replace("</", "<\\/"),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
+    )
+    target = Path(path)
+    target.write_text(page, encoding="utf-8")
+    return target
+
+
+def _packed(film: Film) -> tuple[bytes, dict[str, Any]]:
+    """The film as bytes (differences between frames, which compress well) and the facts needed to read it."""
+    there = film.position[film.alive]
+    lower = there.min(0, initial=0.0) if not len(there) else there.min(0)
+    size = np.maximum(there.max(0) - lower if len(there) else 1.0, 1e-6)
+    place = np.clip(np.rint((np.where(film.alive[..., None], film.position, lower) - lower) / size * 65535), 0, 65535).astype(
+        np.uint16
+    )
+    place = _held(place, film.alive)
+    angle = np.rint(np.arctan2(film.heading[..., 1], film.heading[..., 0]) / (2 * np.pi) * 256).astype(np.int64).astype(np.uint8)
+    speed = np.hypot(film.velocity[..., 0], film.velocity[..., 1])
+    top = max(float(speed[film.alive].max(initial=0.0)), 1e-6)
+    level = np.where(film.alive, np.rint(np.clip(speed / top, 0, 1) * 254), ABSENT).astype(np.uint8)
+    parts = [place[..., 0], place[..., 1], _held(angle, film.alive), level]
+    steps = [np.diff(part, axis=0, prepend=np.zeros_like(part[:1])) for part in parts]  # unsigned: wraps round
+    facts = {
+        "name": film.scenario.name,
+        "people": len(film.radius),
+        "ids": np.asarray(film.scenario.state.id).tolist(),
+        "radius": np.round(film.radius.astype(float), 4).tolist(),
+        "times": np.round(film.times, 6).tolist(),
+        "lower": lower.astype(float).tolist(),
+        "size": np.asarray(size, float).tolist(),
+        "top_speed": top,
+        "headlines": [summary(ledger(alive, arrived)) for alive, arrived in zip(film.alive, film.arrived, strict=True)],
+    }
+    return b"".join(np.ascontiguousarray(part).tobytes() for part in steps), facts
+
+
+def _held(values: np.ndarray, alive: np.ndarray) -> np.ndarray:
+    """The same with the last value kept for those who are gone, so that they cost nothing when compressed."""
+    held = values.copy()
+    for frame in range(1, len(held)):
+        gone = ~alive[frame]
+        held[frame][gone] = held[frame - 1][gone]
+    return held
+
+
+def _compressed(raw: bytes) -> str:
+    return base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()

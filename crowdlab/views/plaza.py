@@ -1,0 +1,209 @@
+"""The scene from above: people at true size with heading and speed, walkable area, walls, exits and targets."""
+
+import math
+
+import numpy as np
+from bokeh.models import (
+    BoxZoomTool,
+    ColorBar,
+    ColumnDataSource,
+    HoverTool,
+    Label,
+    LinearColorMapper,
+    PanTool,
+    Range1d,
+    ResetTool,
+    SaveTool,
+    TapTool,
+    WheelZoomTool,
+)
+from bokeh.palettes import Viridis256
+from bokeh.plotting import figure
+
+from crowdlab import geometry
+from crowdlab.params import Params
+from crowdlab.scenario import Scenario
+from crowdlab.state import State
+from crowdlab.views.theme import LIGHT, Painted, Theme
+
+VIRIDIS: tuple[str, ...] = tuple(Viridis256)
+MARGIN = 0.5  # m, shown round the scene
+LABELLED_GOALS = 8  # more goals than this share names
+
+
+class Plaza(Painted):
+    """Agents, walls, exits and targets, seen from above, in metres.
+
+    `figure` is the Bokeh figure, `agents` the source with one row per person present. Colour is speed.
+    """
+
+    def __init__(self, scenario: Scenario, *, theme: Theme = LIGHT, width: int = 640, height: int = 480) -> None:
+        super().__init__(theme)
+        self.scenario = scenario
+        world = scenario.world
+        lower = np.asarray(world.lower, float) - MARGIN
+        upper = lower + np.asarray(world.size, float) + 2 * MARGIN
+        scale = min(width / (upper[0] - lower[0]), height / (upper[1] - lower[1]))  # pixels per metre, the same for x and y
+        frame = np.maximum(np.round(scale * (upper - lower)), 60).astype(int)
+        self.figure = figure(
+            frame_width=int(frame[0]),
+            frame_height=int(frame[1]),
+            x_range=Range1d(lower[0], upper[0]),
+            y_range=Range1d(lower[1], upper[1]),
+            x_axis_label="x [m]",
+            y_axis_label="y [m]",
+            title=" ",
+            tools=[],
+            min_border_left=62,
+        )
+        self.figure.grid.visible = False
+        wheel = WheelZoomTool()
+        self.figure.add_tools(PanTool(), wheel, BoxZoomTool(match_aspect=True), ResetTool(), SaveTool())
+        self.speed = LinearColorMapper(palette=VIRIDIS, low=0.0, high=top_speed(scenario.params))
+        self._draw_world()
+        self._draw_people()
+        self._draw_colour_bar(int(frame[1]))
+        self.paint_figure(self.figure)
+        self.layout = self.figure
+        self.show(scenario.state, 0.0)
+
+    def _draw_world(self) -> None:
+        shapes = geometry.polygons(self.scenario.area)
+        floor = self.figure.multi_polygons(
+            xs=[[[ring[:, 0].tolist() for ring in rings] for rings in shapes]],
+            ys=[[[ring[:, 1].tolist() for ring in rings] for rings in shapes]],
+            line_color=None,
+        )
+        self.paint(floor.glyph, {"fill_color": "floor"})
+        walls = np.asarray(self.scenario.world.walls, float)
+        drawn = self.figure.segment(
+            walls[:, 0, 0], walls[:, 0, 1], walls[:, 1, 0], walls[:, 1, 1], line_width=2.5, line_cap="round"
+        )
+        self.paint(drawn.glyph, {"line_color": "wall"})
+        self._draw_goals()
+
+    def _draw_goals(self) -> None:
+        world = self.scenario.world
+        edges = np.asarray(world.goals, float)  # (G, E, 2, 2)
+        leaves = np.asarray(world.goal_leaves)
+        point = np.all(edges[:, :, 0] == edges[:, :, 1], axis=(1, 2))
+        for kind, role in ((leaves, "exit"), (~leaves, "target")):
+            lines = edges[kind & ~point].reshape(-1, 2, 2)
+            if len(lines):
+                drawn = self.figure.segment(
+                    lines[:, 0, 0], lines[:, 0, 1], lines[:, 1, 0], lines[:, 1, 1], line_width=5, line_alpha=0.75, line_dash=[6, 3]
+                )
+                self.paint(drawn.glyph, {"line_color": role})
+            spots = edges[kind & point][:, 0, 0]
+            if len(spots):
+                drawn = self.figure.scatter(spots[:, 0], spots[:, 1], marker="x", size=7, line_width=1.5, line_alpha=0.7)
+                self.paint(drawn.glyph, {"line_color": role})
+        for name, place, role in goal_labels(self.scenario):
+            label = Label(
+                x=place[0], y=place[1], text=name, text_font_size="12px", text_align="center", text_baseline="bottom", y_offset=5
+            )
+            self.figure.add_layout(label)
+            self.paint(label, {"text_color": role})
+
+    def _draw_people(self) -> None:
+        self.agents = ColumnDataSource(people_columns(self.scenario.state), name="agents")
+        mapped = {"field": "speed", "transform": self.speed}
+        drawn = self.figure.circle("x", "y", radius="r", source=self.agents, fill_color=mapped, line_width=0.8)
+        self.paint(drawn.glyph, {"line_color": "ink"})
+        for glyph in (drawn.nonselection_glyph, drawn.selection_glyph):
+            if glyph is not None and glyph != "auto":
+                glyph.fill_alpha = 1.0
+        drawn.nonselection_glyph = None
+        heading = self.figure.segment("x", "y", "x1", "y1", source=self.agents, line_width=1.5)
+        heading.nonselection_glyph = None
+        self.paint(heading.glyph, {"line_color": "ink"})
+        hover = HoverTool(
+            renderers=[drawn], tooltips=[("person", "@id{0}"), ("speed", "@speed{0.00} m/s"), ("radius", "@r{0.00} m")]
+        )
+        self.figure.add_tools(hover, TapTool(renderers=[drawn]))
+
+    def _draw_colour_bar(self, height: int) -> None:
+        bar = ColorBar(
+            color_mapper=self.speed,
+            title="speed [m/s]",
+            title_text_font_style="normal",
+            title_text_font_size="12px",
+            title_standoff=8,
+            title_text_align="center",
+            label_standoff=6,
+            width=14,
+            height=max(80, min(height - 40, 260)),
+            background_fill_color=None,
+            border_line_color=None,
+        )
+        self.figure.add_layout(bar, "right")
+        self.paint(
+            bar,
+            {
+                "title_text_color": "text",
+                "major_label_text_color": "text",
+                "bar_line_color": "rule",
+                "major_tick_line_color": "rule",
+            },
+        )
+
+    def show(self, state: State, seconds: float) -> None:
+        """Put one instant into the figure: people, title."""
+        self.agents.data = people_columns(state)
+        self.figure.title.text = headline(self.scenario, state, seconds)
+
+
+def top_speed(params: Params) -> float:
+    """End of the colour scale, m/s: a round number above the fastest desired speed."""
+    fastest = float(np.max(np.asarray(params.people.desired_speed)))
+    return max(1.0, math.ceil(fastest * 1.1 / 0.5) * 0.5)
+
+
+def people_columns(state: State) -> dict[str, np.ndarray]:
+    """One row per person present, ready for the source of a `Plaza`."""
+    here = np.asarray(state.alive)
+    position, velocity, heading = (np.asarray(a, np.float32)[:, here] for a in (state.position, state.velocity, state.heading))
+    radius = np.asarray(state.radius, np.float32)[here]
+    tip = position + radius * heading
+    return {
+        "x": position[0],
+        "y": position[1],
+        "r": radius,
+        "x1": tip[0],
+        "y1": tip[1],
+        "speed": np.hypot(velocity[0], velocity[1]),
+        "id": np.asarray(state.id, np.int32)[here],
+    }
+
+
+def ledger(alive: np.ndarray, arrived: np.ndarray) -> dict[str, int]:
+    """Everybody is inside, standing at a target, left or removed: how many of each, from two (N,) bool."""
+    parts = {"inside": alive & ~arrived, "at target": alive & arrived, "left": ~alive & arrived, "removed": ~alive & ~arrived}
+    return {name: int(who.sum()) for name, who in parts.items()}
+
+
+def summary(parts: dict[str, int]) -> str:
+    """The ledger in words; parts that are zero are left out, except those inside."""
+    return f"{sum(parts.values())} people: " + ", ".join(f"{n} {name}" for name, n in parts.items() if n or name == "inside")
+
+
+def headline(scenario: Scenario, state: State, seconds: float) -> str:
+    """Title with the time and the ledger."""
+    parts = ledger(np.asarray(state.alive), np.asarray(state.arrived) >= 0)
+    return f"{scenario.name}    t = {seconds:.1f} s    {summary(parts)}"
+
+
+def goal_labels(scenario: Scenario) -> list[tuple[str, np.ndarray, str]]:
+    """Name, place (2,) m and role of what is written beside the goals; points of one kind that are many share one name."""
+    edges = np.asarray(scenario.world.goals, float)
+    leaves = np.asarray(scenario.world.goal_leaves)
+    together: dict[tuple[str, str], list[np.ndarray]] = {}
+    many = len(scenario.goals) > LABELLED_GOALS
+    for name, goal, leaving in zip(scenario.goals, edges, leaves, strict=True):
+        stem = name.rstrip("0123456789").rstrip("._- ") if many else name
+        together.setdefault((stem or "goals", "exit" if leaving else "target"), []).append(goal.reshape(-1, 2))
+    labels = []
+    for (name, role), places in together.items():
+        points = np.concatenate(places)
+        labels.append((name, np.array([points[:, 0].mean(), points[:, 1].max()]), role))
+    return labels
