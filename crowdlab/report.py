@@ -1,0 +1,191 @@
+"""In words and tables: what a recorded run says about its crowd, what stands in a scenario, and what there is to choose from."""
+
+import csv
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crowdlab import params as parameters
+from crowdlab.forces.base import FORCES
+from crowdlab.observe import OBSERVABLES
+from crowdlab.params import Spec
+from crowdlab.record import Recording
+from crowdlab.scenario import Scenario
+
+LATELY = 5.0  # s, over which somebody who has not arrived is watched
+HARDLY = 0.25  # m, less than a body radius in that time is no walking
+LISTED = 10  # people inside that are printed one by one
+
+
+def summary(recording: Recording) -> dict[str, Any]:
+    """Counts, times, flow and overlap with their units, ready for JSON."""
+    people, dt = recording.people, recording.dt
+    outcome, arrived = people["outcome"], np.sort(people["arrived"][people["arrived"] >= 0]) * dt
+    total = len(outcome)
+    nearly_all = math.ceil(0.95 * total)
+    overlap = recording.series.get("largest_overlap")
+    return {
+        "scenario": recording.manifest["scenario"],
+        "title": recording.manifest["source"].get("title", ""),
+        "seed": recording.manifest["seed"],
+        "complete": recording.complete,
+        "simulated": _quantity(recording.steps * dt, "s"),
+        "time_step": _quantity(dt, "s"),
+        "people": {"in": total, **{word: int((outcome == word).sum()) for word in ("left", "standing", "removed", "inside")}},
+        "arrivals": {
+            "first": _quantity(arrived[0] if len(arrived) else None, "s"),
+            "median": _quantity(np.median(arrived) if len(arrived) else None, "s"),
+            "last": _quantity(arrived[-1] if len(arrived) else None, "s"),
+            "of_95_percent": _quantity(arrived[nearly_all - 1] if len(arrived) >= nearly_all > 0 else None, "s"),
+        },
+        "flow": flows(recording),
+        "largest_overlap": _quantity(None if overlap is None or not len(overlap) else float(overlap.max()), "m"),
+        "not_arrived": not_arrived(recording),
+        "versions": recording.manifest["versions"],
+    }
+
+
+def flows(recording: Recording) -> dict[str, dict[str, Any]]:
+    """For every exit that somebody left by: mean flow (n - 1) / (last - first) in 1/s, and n."""
+    people, found = recording.people, {}
+    for number, name in enumerate(recording.manifest["goals"]):
+        times = np.sort(people["arrived"][(people["outcome"] == "left") & (people["goal"] == number)]) * recording.dt
+        if len(times):
+            spread = times[-1] - times[0]
+            found[name] = {**_quantity((len(times) - 1) / spread if spread > 0 else None, "1/s"), "people": len(times)}
+    return found
+
+
+def not_arrived(recording: Recording) -> list[dict[str, Any]]:
+    """Everybody still inside at the end, with place (m) and reason."""
+    people, frames, times = recording.people, recording.frames, recording.times
+    position = np.asarray(frames.position)
+    since = int(np.searchsorted(times, times[-1] - LATELY, side="right")) - 1
+    groups, goals = recording.manifest["groups"], recording.manifest["goals"]
+    found = []
+    for row in np.flatnonzero(people["outcome"] == "inside"):
+        moved = float(np.hypot(*(position[-1, row] - position[max(since, 0), row])))
+        goal = int(people["goal"][row])
+        if goal < 0:
+            reason = "has no goal"
+        elif since >= 0 and moved < HARDLY:
+            reason = f"hardly moved in the last {LATELY:g} s ({moved:.2f} m): stuck or blocked"
+        else:
+            reason = "still walking"
+        found.append(
+            {
+                "id": int(people["id"][row]),
+                "group": groups[people["group"][row]],
+                "goal": goals[goal] if goal >= 0 else None,
+                "position": [round(float(x), 3) for x in position[-1, row]],
+                "reason": reason,
+            }
+        )
+    return found
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """A summary in a few lines for people."""
+    people, arrivals = found["people"], found["arrivals"]
+    times = ", ".join(f"{word} {_shown(arrivals[word])}" for word in ("first", "median", "last"))
+    most = arrivals["of_95_percent"]
+    ninety = f"95 % at {_shown(most)}" if most["value"] is not None else "95 % not reached"
+    text = [
+        f"people    {people['in']} in, {people['left']} left, {people['standing']} standing at their goal, "
+        f"{people['removed']} removed, {people['inside']} still inside",
+        f"arrivals  {times}; {ninety}" if people["left"] + people["standing"] else "arrivals  none",
+    ]
+    text += [f"flow      {_shown(flow)} through {name} ({flow['people']} people)" for name, flow in found["flow"].items()]
+    if found["largest_overlap"]["value"] is not None:
+        text.append(f"overlap   at most {_shown(found['largest_overlap'], 3)} in the recorded frames")
+    inside = found["not_arrived"]
+    for one in inside[:LISTED]:
+        x, y = one["position"]
+        text.append(f"inside    agent {one['id']} ({one['group']}) at ({x:.2f}, {y:.2f}) m: {one['reason']}")
+    if len(inside) > LISTED:
+        rest = inside[LISTED:]
+        stuck = sum("stuck" in one["reason"] for one in rest)
+        text.append(f"inside    and {len(rest)} more, {stuck} of them stuck or blocked; summary.json names all")
+    return text
+
+
+def write_summary(path: Path, found: dict[str, Any]) -> None:
+    """Write a summary as JSON."""
+    path.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def write_measures(path: Path, recording: Recording) -> dict[str, str]:
+    """Write one row per recorded frame after the start: time, ledger, observables. Returns column -> unit."""
+    columns = {"time": recording.times[1:], "step": np.asarray(recording.frames.step)[1:]}
+    units = {"time": "s", "step": "1"}
+    for word, counts in recording.ledger().items():
+        columns[word], units[word] = counts[1:], "1"
+    for name, values in recording.series.items():
+        unit = recording.manifest["observe"][name]
+        for index, column in enumerate(values.reshape(len(values), -1).T):
+            title = name if values.ndim == 1 else f"{name}_{index}"
+            columns[title], units[title] = column, unit
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*(_plain(column) for column in columns.values()), strict=True))
+    return units
+
+
+def _plain(column: np.ndarray) -> list[Any]:
+    """Values as the shortest decimals that give them back: 1.3 and not 1.2999999523162842 for a float32."""
+    return [str(value) for value in column] if column.dtype == np.float32 else column.tolist()
+
+
+def _quantity(value: float | None, unit: str) -> dict[str, Any]:
+    return {"value": None if value is None else round(float(value), 9), "unit": unit}
+
+
+def _shown(quantity: dict[str, Any], digits: int = 2) -> str:
+    value = quantity["value"]
+    unit = {"1/s": "per second"}.get(quantity["unit"], quantity["unit"])
+    return "unknown" if value is None else f"{value:.{digits}f} {unit}"
+
+
+def described(scenario: Scenario) -> list[str]:
+    """Geometry, people and parameters of a scenario, one line each."""
+    (x, y), (width, height), walls = scenario.world.lower, scenario.world.size, np.asarray(scenario.world.walls)
+    length = float(np.hypot(*(walls[:, 1] - walls[:, 0]).T).sum())
+    text = [
+        f"{scenario.name}: {scenario.title}",
+        f"  area       x {x:g} to {x + width:g} m, y {y:g} to {y + height:g} m, {len(walls)} walls of {length:.4g} m together",
+    ]
+    group, goal, leaves = (np.asarray(a) for a in (scenario.state.group, scenario.state.goal, scenario.world.goal_leaves))
+    for number, name in enumerate(scenario.groups):
+        aims = sorted({scenario.goals[g] if g >= 0 else "no goal" for g in goal[group == number].tolist()})
+        shown = ", ".join(aims) if len(aims) <= 3 else f"{len(aims)} goals of their own"
+        text.append(f"  group      {name}: {(group == number).sum()} people to {shown}")
+    exits = [name for name, leave in zip(scenario.goals, leaves, strict=True) if leave]
+    text.append(f"  exits      {', '.join(exits) or 'none'}")
+    text.append(f"  run        {scenario.duration:g} s, {scenario.frames_per_second:g} frames per second, seed {scenario.seed}")
+    specs, values = dict(parameters.specs(scenario.params)), parameters.values(scenario.params)
+    return text + [f"  parameter  {path} = {_leaf(values[path])} {specs[path].unit}" for path in specs]
+
+
+def vocabulary() -> list[str]:
+    """The forces with their parameters, and the observables, one line each."""
+    text = ["Forces"]
+    for name, law in sorted(FORCES.items()):
+        text.append(f"  {name}: {(law.__doc__ or '').strip().splitlines()[0]}")
+        for field in dataclasses.fields(law):
+            spec: Spec | None = field.metadata.get("spec")
+            if spec is not None:
+                text.append(f"    {field.name} = {spec.default:g} {spec.unit}, slider {spec.low:g} to {spec.high:g}: {spec.doc}")
+    text += ["", "Observables"]
+    return text + [f"  {name} [{one.unit}]: {one.doc}" for name, one in sorted(OBSERVABLES.items())]
+
+
+def _leaf(leaf: Any) -> str:
+    numbers = np.asarray(leaf)
+    if numbers.ndim == 0:
+        return f"{float(numbers):g}"
+    return f"{numbers.mean():.4g} (each their own, {numbers.min():.4g} to {numbers.max():.4g})"
