@@ -84,6 +84,8 @@ def in_order(commands: Sequence[Command]) -> list[Command]:
 
 def apply(queue: CommandQueue, state: State) -> State:
     """Carry out every order due at `state.step`, in queue order. Pure."""
+    if not queue.step.shape[0]:
+        return state
 
     def one(slot: Array, state: State) -> State:
         zone, value = queue.zone[slot], queue.value[slot]

@@ -1,49 +1,104 @@
-"""The main loop. Read `step` first: it is the whole model on one screen."""
+"""Runs that can be trusted: the core in `stepping` reports, this shell plans, judges, repeats and raises."""
 
+import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
-from crowdlab.commands import Command, CommandQueue
-from crowdlab.neighbours import Grid
-from crowdlab.params import Params, pytree
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab import walls
+from crowdlab.commands import Command, CommandQueue, Kind, in_order
+from crowdlab.errors import CapacityError, CommandError, CrowdlabError, NonFiniteError, ParamError, nearest
+from crowdlab.forces import base
+from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
+from crowdlab.observe import OBSERVABLES
+from crowdlab.params import Params, as_arrays, check, check_value, rescale, spec_of
 from crowdlab.scenario import Scenario
-from crowdlab.state import Array, Health, State, World
+from crowdlab.state import Array, Health, State
+from crowdlab.stepping import Frames, Run, rollout, step
+
+__all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "trusted"]
 
 
-@pytree
-class Frames:
-    """F saved instants, rows by agent id, public layout."""
+def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = False) -> Grid:
+    """Grid for a run that starts here: reaches from the parameters, room from the positions.
 
-    position: Array  # (F, N, 2) m
-    velocity: Array  # (F, N, 2) m/s
-    heading: Array  # (F, N, 2) unit
-    alive: Array  # (F, N) bool
-    step: Array  # (F,) int32
-
-
-@pytree
-class Run:
-    """What came out."""
-
-    frames: Frames
-    series: dict[str, Array]  # observable name -> (F, ...)
-    final: State
-    health: Health
+    With `sliders` it leaves room for what a slider may reasonably do (a falloff doubled, the fastest desired speed), so that moving
+    one compiles nothing.
+    """
+    radius = _stoutest(state)
+    people, around = base.reaches(params.forces, radius)
+    fast = float(np.max(np.asarray(params.people.desired_speed)))
+    if sliders:
+        people, around = 2 * (people - radius) + radius if people else 0.0, 2 * around
+        fast = max(fast, spec_of(params, "people.desired_speed").high)
+    expected = min(params.motion.fastest(fast), fast if sliders else 1.5 * fast + 0.3)
+    dt = float(np.max(np.asarray(params.motion.dt)))
+    return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)
 
 
-def rollout(
-    world: World,
+def _stoutest(state: State) -> float:
+    """Largest radius, body or social, m."""
+    return float(jnp.maximum(state.radius, state.social_radius).max(initial=0.0))
+
+
+def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | None:
+    """A grid with enough room when `health` shows that this one had too little; None when it was enough."""
+    need = Need(health.peak_neighbours, health.peak_span, health.peak_walls)
+    if need.neighbours > grid.capacity or need.span > grid.span or need.walls > grid.walls:
+        return enlarge(grid, need, people, features, slack=1.5)
+    move = float(health.largest_move)
+    if math.isfinite(move) and move > grid.skin / 2:
+        refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)
+        return grid._replace(refresh=refresh) if refresh >= 1 else grid._replace(refresh=1, skin=2.5 * move)
+    return None
+
+
+def trusted(
+    scenario: Scenario,
     params: Params,
     state: State,
     key: Array,
     queue: CommandQueue,
+    grid: Grid,
     *,
-    grid: Grid | None,
     steps: int,
-    every: int = 1,
+    every: int,
     observe: tuple[str, ...] = (),
-) -> Run:
-    """Compiled core."""
-    raise NotImplementedError
+    may_repair: bool = True,
+) -> tuple[Run, Grid]:
+    """One rollout that can be trusted, and the grid it took: repeated with a larger plan where the first was too small.
+
+    Raises:
+        CapacityError: the grid was too small and `may_repair` is False.
+        NonFiniteError: somebody left the finite numbers or went through a wall; `error.state` is the state before this piece.
+    """
+    people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
+    while True:
+        run = rollout(scenario.world, params, state, key, queue, grid=grid, steps=steps, every=every, observe=observe)
+        health = jax.device_get(run.health)
+        better = repaired(grid, health, people, features)
+        if better is None:
+            break
+        if not may_repair:
+            raise CapacityError(
+                f"{scenario.name}: lists needed {health.peak_neighbours} neighbours, spans of {health.peak_span} and "
+                f"{health.peak_walls} walls and somebody moved {health.largest_move:.3g} m; the grid given has room for "
+                f"{grid.capacity}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, or leave grid out to have it planned."
+            )
+        grid = better
+    if health.first_bad_step >= 0:
+        what = "went through a wall" if health.bad_wall else "left the finite numbers"
+        error = NonFiniteError(
+            f"{scenario.name}: agent {health.bad_agent} {what} at step {health.first_bad_step}; the last good state is that of step "
+            f"{int(state.step)}. Usual cures: a smaller motion.dt (now {float(np.max(params.motion.dt)):g} s), weaker forces or a lower "
+            "motion.top_speed."
+        )
+        error.state, error.step, error.agent = state, int(health.first_bad_step), int(health.bad_agent)
+        raise error
+    return run, grid
 
 
 def chunks(
@@ -59,13 +114,104 @@ def chunks(
     grid: Grid | None = None,
     state: State | None = None,
 ) -> Iterator[Run]:
-    """Run a scenario piece by piece, each piece trusted."""
-    raise NotImplementedError
+    """Run a scenario piece by piece and yield each piece once it can be trusted; raises as `simulate` does.
+
+    A piece has at most `chunk` steps (rounded down to whole frames) and ends where a parameter is set. A frame is saved after every
+    `every` steps counted from the start; a piece in which none falls due has empty frames. Cutting changes no bit.
+    """
+    state = scenario.state if state is None else state
+    params, first = as_arrays(params), int(state.step)
+    moves, people_orders = _sorted_orders(scenario, params, commands, first)
+    _refuse(scenario, params, steps, every, observe)
+    given, now, last = grid, first, first + steps
+    while now < last:
+        for move in moves.pop(now, ()):
+            params = rescale(params, move.path, move.value[0])
+        grid = _wide_enough(scenario, params, state, grid, given)
+        ahead = min([last, now + chunk, *moves]) - now
+        ahead, stride, due = _to_frame(ahead, (now - first) % every, every)
+        queue = CommandQueue.of([c for c in people_orders if now <= c.step < now + ahead], capacity=8 if people_orders else 0)
+        run, grid = trusted(
+            scenario, params, state, key, queue, grid, steps=ahead, every=stride, observe=observe, may_repair=given is None
+        )
+        state, now = run.final, now + ahead
+        yield run if due else dataclasses.replace(run, **jax.tree.map(lambda leaf: leaf[:0], {"frames": run.frames, "series": run.series}))
+
+
+def _to_frame(ahead: int, offset: int, every: int) -> tuple[int, int, bool]:
+    """Steps of the next piece, steps between its frames, and whether its last step is a frame of the whole run.
+
+    `offset` is how many steps lie behind the last frame. A piece begins or ends off the beat only where a parameter is set.
+    """
+    if offset or ahead < every:
+        ahead = min(ahead, every - offset)
+        return ahead, ahead, offset + ahead == every
+    return ahead - ahead % every, every, True
+
+
+def _sorted_orders(
+    scenario: Scenario, params: Params, commands: Sequence[Command], first: int
+) -> tuple[dict[int, list[Command]], list[Command]]:
+    """Parameter moves by step and orders to people in order, all checked. Raises CommandError or ParamError."""
+    moves: dict[int, list[Command]] = {}
+    others = []
+    for command in in_order(commands):
+        check_order(scenario, params, command, first)
+        if command.kind == Kind.SET:
+            moves.setdefault(command.step, []).append(command)
+        else:
+            others.append(command)
+    return moves, others
+
+
+def check_order(scenario: Scenario, params: Params, command: Command, now: int) -> None:
+    """Refuse an order that comes too late or names what does not exist. Raises CommandError or ParamError."""
+    where = f"{scenario.name}: order {command.kind.name} at step {command.step}"
+    if command.step < now:
+        raise CommandError(f"{where}: the run is at step {now} already. Give a step of {now} or later.")
+    if command.kind == Kind.SET:
+        check_value(command.path, command.value[0], spec_of(params, command.path))
+    if command.kind == Kind.GOAL and not -1 <= command.value[0] < len(scenario.goals):
+        raise CommandError(
+            f"{where}: goal {command.value[0]:g} does not exist. Goals are 0 to {len(scenario.goals) - 1} "
+            f"({', '.join(scenario.goals)}), and -1 for none."
+        )
+    if command.group >= len(scenario.groups):
+        raise CommandError(f"{where}: group {command.group} does not exist. Groups: {', '.join(scenario.groups)}.")
+    if command.agent >= scenario.state.id.shape[0]:
+        raise CommandError(f"{where}: agent {command.agent} does not exist. Ids are 0 to {scenario.state.id.shape[0] - 1}.")
+
+
+def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str]) -> None:
+    """Everything that can be known to be wrong before the first step."""
+    check(params)
+    if every < 1 or steps < 0 or steps % every:
+        raise CrowdlabError(
+            f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."
+        )
+    for name in observe:
+        if name not in OBSERVABLES:
+            raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
+
+
+def _wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
+    """The grid if it looks as far as the present parameters ask, else a new plan. Raises ParamError for a grid that the user gave."""
+    if grid is None:
+        return plan(scenario, params, state)
+    people, around = base.reaches(params.forces, _stoutest(state))
+    if people <= grid.reach and around <= grid.wall_reach:
+        return grid
+    if given is not None:
+        raise ParamError(
+            f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
+            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."
+        )
+    return plan(scenario, params, state)
 
 
 def simulate(
     scenario: Scenario,
-    params: Params,
+    params: Params | None,
     key: Array,
     steps: int,
     *,
@@ -74,5 +220,36 @@ def simulate(
     commands: Sequence[Command] = (),
     grid: Grid | None = None,
 ) -> Run:
-    """Run a scenario; raise rather than return something that cannot be trusted."""
-    raise NotImplementedError
+    """Run a scenario; raise rather than return something that cannot be trusted.
+
+    Args:
+        scenario: where and who.
+        params: usually `scenario.params`, perhaps changed with `params.replace`; None takes the scenario's.
+        key: from `jax.random.key(seed)`; the only source of randomness.
+        steps: number of time steps; a multiple of `every`.
+        every: save a frame and the observables every so many steps.
+        observe: names in OBSERVABLES.
+        commands: orders, carried out at their absolute step.
+        grid: leave out to have it planned, and enlarged and re-run if a list overflows.
+
+    Returns:
+        Run with `steps // every` frames.
+
+    Raises:
+        ParamError: a value outside its bounds, or a force that looks farther than the grid given.
+        CommandError: an order that names what does not exist.
+        CapacityError: a given `grid` overflowed (a planned one is enlarged instead).
+        NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent and step.
+    """
+    params = scenario.params if params is None else params
+    piece = max(every, 2000 - 2000 % every)
+    parts = list(
+        chunks(scenario, params, key, steps, chunk=piece, every=every, observe=observe, commands=commands, grid=grid)
+    )
+    if not parts:
+        parts = [rollout(scenario.world, as_arrays(params), scenario.state, key, CommandQueue.of((), 0), grid=None, steps=0, observe=observe)]
+    joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[(part.frames, part.series) for part in parts])
+    health = parts[0].health
+    for part in parts[1:]:
+        health = health.merge(part.health)
+    return Run(frames=joined[0], series=joined[1], final=parts[-1].final, health=health)

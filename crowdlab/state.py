@@ -82,9 +82,9 @@ class Health:
     peak_span: Array  # () int32, most agents ever seen in one span of cells (room is Grid.span)
     peak_walls: Array  # () int32, most wall candidates any agent ever needed (room is Grid.walls)
     largest_move: Array  # () m, since the list in use was made; beyond half the skin the chunk is repeated with a larger plan
-    largest_overlap: Array  # () m, deepest overlap of two bodies
-    first_bad_step: Array  # () int32, -1 while every position and velocity was finite
-    bad_agent: Array  # () int32, id of the first agent that was not, -1 before
+    first_bad_step: Array  # () int32, first step after which somebody was not finite or had gone through a wall; -1 before
+    bad_agent: Array  # () int32, id of that agent, -1 before
+    bad_wall: Array  # () bool, True if it went through a wall
 
     @classmethod
     def good(cls) -> "Health":
@@ -96,10 +96,14 @@ class Health:
             peak_span=zero,
             peak_walls=zero,
             largest_move=none,
-            largest_overlap=none,
             first_bad_step=zero - 1,
             bad_agent=zero - 1,
+            bad_wall=jnp.zeros((), bool),
         )
+
+    def with_(self, **changes: Any) -> "Health":
+        """Copy with some fields replaced."""
+        return dataclasses.replace(self, **changes)
 
     def merge(self, later: "Health") -> "Health":
         """Worst of both; the first bad step is the earlier one."""
@@ -109,7 +113,7 @@ class Health:
             peak_span=jnp.maximum(self.peak_span, later.peak_span),
             peak_walls=jnp.maximum(self.peak_walls, later.peak_walls),
             largest_move=jnp.maximum(self.largest_move, later.largest_move),
-            largest_overlap=jnp.maximum(self.largest_overlap, later.largest_overlap),
             first_bad_step=jnp.where(mine, self.first_bad_step, later.first_bad_step),
             bad_agent=jnp.where(mine, self.bad_agent, later.bad_agent),
+            bad_wall=jnp.where(mine, self.bad_wall, later.bad_wall),
         )

@@ -1,0 +1,75 @@
+"""The force protocol, the registry and the sum."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar, dataclass_transform, runtime_checkable
+
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab.errors import ParamError
+from crowdlab.neighbours import Neighbours
+from crowdlab.params import Params, param, pytree, static
+from crowdlab.state import Array, State, World
+
+T = TypeVar("T")
+FORCES: dict[str, type] = {}  # snake_case name -> class; filled by @force, read by scenario.py
+
+NEGLIGIBLE = 1e-3  # N; a social force below this is exactly zero, so that no result depends on how far a list looks
+
+
+@runtime_checkable
+class Force(Protocol):
+    """Frozen parameters plus one law. Pure: same inputs, same output, no key, no clock.
+
+    Parameters may be () or (N,); both broadcast against (N,), (K, N) and (2, K, N).
+    A force that looks at walls also has `wall_reach(radius)`, in m.
+    """
+
+    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+        """Acceleration of every agent, (2, N) m/s^2 (a law in newtons divides by the mass)."""
+        ...
+
+    def reach(self, radius: float) -> float:
+        """Distance between centres, m, beyond which the force is zero when nobody is stouter than `radius`."""
+        ...
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param, static))
+def force(cls: type[T]) -> type[T]:
+    """Turn `cls` into a parameter pytree and list it in FORCES under its name in snake_case.
+
+    Raises:
+        ParamError: the name is taken by a class from another module.
+    """
+    name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+    taken = FORCES.get(name)
+    if taken is not None and taken.__module__ != cls.__module__:
+        raise ParamError(f"force '{name}' of {cls.__module__}: the name is taken by {taken.__module__}. Choose another class name.")
+    FORCES[name] = pytree(cls)
+    return FORCES[name]
+
+
+def total(params: Params, state: State, near: Neighbours, world: World) -> Array:
+    """Sum of all accelerations in name order, (2, N) m/s^2; zero on dead rows and for forces switched off."""
+    push = jnp.zeros_like(state.position)
+    for name in sorted(params.forces):
+        on = params.switches[name]
+        push = push + jnp.where(on == 0, 0.0, on * params.forces[name](state, near, world))
+    return jnp.where(state.alive, push, 0.0)
+
+
+def each(params: Params, state: State, near: Neighbours, world: World) -> dict[str, Array]:
+    """Every force apart, switched on or not: name -> (2, N) m/s^2."""
+    return {name: params.forces[name](state, near, world) for name in sorted(params.forces)}
+
+
+def largest(value: Any) -> float:
+    """Largest entry of a concrete leaf: what a reach must be planned for."""
+    return float(np.max(np.asarray(value)))
+
+
+def reaches(forces: Mapping[str, Any], radius: float) -> tuple[float, float]:
+    """How far any force looks for people and for walls, m, at the present (concrete) parameters."""
+    people = max((f.reach(radius) for f in forces.values()), default=0.0)
+    walls = max((f.wall_reach(radius) for f in forces.values() if hasattr(f, "wall_reach")), default=0.0)
+    return float(people), float(walls)

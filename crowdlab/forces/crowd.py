@@ -1,0 +1,105 @@
+"""Pedestrian forces of Helbing, Farkas & Vicsek, Nature 407 (2000) 487: drive, repulsion, contact."""
+
+import math
+
+import jax.numpy as jnp
+
+from crowdlab.forces.base import NEGLIGIBLE, force, largest
+from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
+from crowdlab.neighbours import Neighbours
+from crowdlab.params import param
+from crowdlab.state import Array, State, World
+
+HFV = "Helbing, Farkas & Vicsek 2000"
+
+
+@force
+class Driving:
+    """Reach the desired velocity within the relaxation time: (v0 e - v) / tau; without a goal -v / tau.
+
+    References:
+        Helbing, Farkas & Vicsek, Nature 407 (2000) 487, eq. 1, first term.
+    """
+
+    relaxation_time: float = param(
+        default=0.5, unit="s", low=0.1, high=2.0, least=1e-3, doc="time to reach the desired velocity, tau", source=HFV
+    )
+    braking_distance: float = param(
+        default=0.0,
+        unit="m",
+        low=0.0,
+        high=3.0,
+        doc="slow down in proportion over this distance before a goal in sight; 0 walks up to it at full speed",
+        source="our choice: off, as in the paper",
+    )
+
+    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+        # A goal nearer than the braking distance scales v0 by distance / braking distance; 0 must mean off, not 0 / 0.
+        braking = jnp.asarray(self.braking_distance)
+        ahead = jnp.minimum(distance_to_goal_in_sight(state, world), jnp.maximum(braking, 1.0))
+        eased = jnp.where(braking > 0, jnp.minimum(1.0, ahead / jnp.where(braking > 0, braking, 1.0)), 1.0)
+        return (state.desired_speed * eased * desired_direction(state, world) - state.velocity) / self.relaxation_time
+
+    def reach(self, radius: float) -> float:
+        """A drive looks at nobody."""
+        return 0.0
+
+
+@force
+class Repulsion:
+    """Keep distance: A exp((r_ij - d_ij) / B), pointing away; r_ij is the sum of the two social radii.
+
+    References:
+        Helbing, Farkas & Vicsek, Nature 407 (2000) 487, eq. 2, first term.
+    """
+
+    strength: float = param(default=2000.0, unit="N", low=0.0, high=5000.0, doc="repulsion at contact, A", source=HFV)
+    falloff: float = param(
+        default=0.08, unit="m", low=0.02, high=1.0, least=1e-3, doc="e-folding distance, B", source=HFV, log=True
+    )
+
+    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+        gap = near.distance - state.social_radius - near.at(state.social_radius)  # (K, N)
+        push = exponential(self.strength, gap, self.falloff) / state.mass
+        return near.total(push * near.normal)  # (2, N)
+
+    def reach(self, radius: float) -> float:
+        """Distance beyond which the force stays under 1e-3 N."""
+        return 2 * radius + exponential_range(self.strength, self.falloff)
+
+
+@force
+class Contact:
+    """Touching bodies resist compression and sliding: k g n + kappa g (dv . t) t with g the overlap.
+
+    References:
+        Helbing, Farkas & Vicsek, Nature 407 (2000) 487, eq. 2, second and third term.
+    """
+
+    compression: float = param(
+        default=1.2e5, unit="kg/s^2", low=0.0, high=2.4e5, doc="stiffness of a body, k", source=HFV
+    )
+    friction: float = param(
+        default=2.4e5, unit="kg/(m s)", low=0.0, high=4.8e5, doc="sliding friction, kappa", source=HFV
+    )
+
+    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+        overlap = jnp.maximum(state.radius + near.at(state.radius) - near.distance, 0.0)  # (K, N)
+        tangent = jnp.stack((-near.normal[1], near.normal[0]))  # (2, K, N)
+        sliding = ((near.at(state.velocity) - state.velocity[:, None]) * tangent).sum(0)  # (K, N) m/s
+        return near.total(overlap / state.mass * (self.compression * near.normal + self.friction * sliding * tangent))
+
+    def reach(self, radius: float) -> float:
+        """Bodies touch at the sum of two radii."""
+        return 2 * radius
+
+
+def exponential(strength: float | Array, gap: Array, falloff: float | Array) -> Array:
+    """A exp(-gap / B), N, exactly zero below NEGLIGIBLE."""
+    push = strength * jnp.exp(-gap / falloff)
+    return jnp.where(push > NEGLIGIBLE, push, 0.0)
+
+
+def exponential_range(strength: float, falloff: float) -> float:
+    """Gap, m, at which A exp(-gap / B) has fallen to NEGLIGIBLE."""
+    return largest(falloff) * math.log(max(largest(strength), NEGLIGIBLE) / NEGLIGIBLE)

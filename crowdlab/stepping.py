@@ -1,0 +1,154 @@
+"""The main loop. Read `step` first: it is the whole model on one screen."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from crowdlab import commands as orders
+from crowdlab import walls
+from crowdlab.commands import CommandQueue
+from crowdlab.forces import base
+from crowdlab.journeys import arrive
+from crowdlab.neighbours import Grid, NeighbourList, make_list, measure
+from crowdlab.observe import OBSERVABLES
+from crowdlab.params import Params, pytree
+from crowdlab.state import Array, Health, State, World
+
+
+@pytree
+class Frames:
+    """F saved instants, rows by agent id, public layout."""
+
+    position: Array  # (F, N, 2) m
+    velocity: Array  # (F, N, 2) m/s
+    heading: Array  # (F, N, 2) unit
+    alive: Array  # (F, N) bool
+    step: Array  # (F,) int32
+
+
+@pytree
+class Run:
+    """What came out."""
+
+    frames: Frames
+    series: dict[str, Array]  # observable name -> (F, ...)
+    final: State
+    health: Health
+
+
+def step(
+    state: State, params: Params, world: World, listed: NeighbourList, grid: Grid | None, queue: CommandQueue, key: Array
+) -> tuple[State, Health]:
+    """One time step on one screen: orders, neighbours, forces, motion, arrivals.
+
+    Everybody reads the old state and all are written together. Randomness comes from `fold_in(key, state.step)`, so a run cut
+    into chunks equals one long run.
+    """
+    old = orders.apply(queue, with_people(state, params))
+    near = measure(listed, old, world, grid)
+    push = base.total(params, old, near, world)
+    moved = params.motion(old, push, world, jax.random.fold_in(key, old.step))
+    return arrive(moved, old.position, world), examine(old, moved, listed, world)
+
+
+def with_people(state: State, params: Params) -> State:
+    """The state with each person's own numbers as the parameters have them now."""
+    speed = jnp.asarray(params.people.desired_speed, state.position.dtype)
+    return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
+
+
+def examine(old: State, new: State, listed: NeighbourList, world: World) -> Health:
+    """What went wrong in this step, if anything: facts only, judged outside the compiled loop."""
+    old, new = lax.stop_gradient((old, new))
+    moved = world.offset(listed.start, new.position)
+    through = old.alive & walls.crossed(old.position, new.position, listed.walls, world)
+    lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
+    bad = through | lost
+    who = jnp.argmax(bad)
+    return Health.good().with_(
+        largest_move=jnp.sqrt(jnp.where(old.alive, (moved**2).sum(0), 0.0).max(initial=0.0)),
+        first_bad_step=jnp.where(bad.any(), new.step, -1),
+        bad_agent=jnp.where(bad.any(), old.id[who], -1),
+        bad_wall=through[who] & ~lost[who],
+    )
+
+
+Going = tuple[State, Health, NeighbourList]
+Saved = tuple[Frames, dict[str, Array]]
+
+
+@partial(jax.jit, static_argnames=("grid", "steps", "every", "observe"))
+def rollout(
+    world: World,
+    params: Params,
+    state: State,
+    key: Array,
+    queue: CommandQueue,
+    *,
+    grid: Grid | None,
+    steps: int,
+    every: int = 1,
+    observe: tuple[str, ...] = (),
+) -> Run:
+    """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data.
+
+    Static: `grid`, `steps`, `every`, `observe`. Traced: all else. `steps` is a multiple of `every`. Trouble is in `Run.health`.
+    """
+    frames, frames_per_list, steps_per_list = _cut(steps, every, 1 if grid is None else grid.refresh)
+
+    def walk(going: Going, many: int) -> Going:
+        def one(going: Going, _: None) -> tuple[Going, None]:
+            state, health, listed = going
+            state, now = step(state, params, world, listed, grid, queue, key)
+            return (state, health.merge(now), listed), None
+
+        return lax.scan(one, going, None, length=many)[0]
+
+    def relist(state: State, health: Health) -> Going:
+        listed, need = make_list(state, world, grid, key)
+        seen = Health.good().with_(peak_neighbours=need.neighbours, peak_span=need.span, peak_walls=need.walls)
+        return state, health.merge(seen), listed
+
+    def save(state: State, listed: NeighbourList) -> Saved:
+        frame = Frames(
+            position=state.position.T, velocity=state.velocity.T, heading=state.heading.T, alive=state.alive, step=state.step
+        )
+        near = measure(listed, state, world, grid)  # compiled away when nothing is observed
+        return frame, {name: OBSERVABLES[name](state, near, world, params) for name in observe}
+
+    def frames_of_one_list(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
+        def frame(going: Going, _: None) -> tuple[Going, Saved]:
+            going = walk(going, every)
+            return going, save(going[0], going[2])
+
+        (state, health, _), saved = lax.scan(frame, relist(*start), None, length=frames_per_list)
+        return (state, health), saved
+
+    def frame_of_many_lists(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
+        def one_list(going: Going, _: None) -> tuple[Going, None]:
+            return walk(relist(*going[:2]), steps_per_list), None
+
+        (state, health, listed), _ = lax.scan(one_list, relist(*start), None, length=every // steps_per_list)
+        return (state, health), save(state, listed)
+
+    start = (with_people(state, params), Health.good())
+    if frames_per_list:
+        end, saved = lax.scan(frames_of_one_list, start, None, length=frames // frames_per_list)
+        saved = jax.tree.map(lambda leaf: leaf.reshape(frames, *leaf.shape[2:]), saved)
+    else:
+        end, saved = lax.scan(frame_of_many_lists, start, None, length=frames)
+    return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
+
+
+def _cut(steps: int, every: int, refresh: int) -> tuple[int, int, int]:
+    """Frames in all, frames per list (0: several lists per frame) and steps per list, so that all divide evenly.
+
+    When a list is made changes no bit, so the largest divisor that respects `refresh` will do.
+    """
+    frames = steps // every
+    if refresh >= every:
+        per_list = max(n for n in range(1, frames + 1) if frames % n == 0 and n * every <= refresh) if frames else 1
+        return frames, per_list, per_list * every
+    return frames, 0, max(n for n in range(1, refresh + 1) if every % n == 0)

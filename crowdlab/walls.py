@@ -1,0 +1,98 @@
+"""The nearest points of walls, on the device. One wall is one wall, however it is cut, bent or rounded.
+
+A feature is a wall segment or a point where segments end or meet (a vertex). A segment counts where the foot of the perpendicular lies
+between its ends, a vertex where the foot lies beyond the end on every segment that meets there: so a straight wall in pieces has one
+nearest point, and so has an outward corner. On one connected wall the feet are then taken nearest first, and a further foot counts with
+the weight 1 - max(0, n . n_k) over the normals n_k already counted: a flat or finely bent wall is one wall, a right-angled room corner two.
+"""
+
+import jax.numpy as jnp
+
+from crowdlab.params import pytree
+from crowdlab.state import Array, World
+
+ON_END = 1e-5  # m; a foot this near an end belongs to both neighbours, and the weights keep the second copy from counting
+SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
+
+
+@pytree
+class Walls:
+    """Up to M wall features near each of N agents."""
+
+    normal: Array  # (2, M, N) unit, from the wall to the agent
+    distance: Array  # (M, N) m
+    weight: Array  # (M, N) 0 to 1; 0 where the feature does not count
+
+    def total(self, terms: Array) -> Array:
+        """Weighted sum of per-feature terms (M, N) or (2, M, N) over the features that count: (N,) or (2, N)."""
+        return (self.weight * terms).sum(-2)
+
+
+def feature_count(world: World) -> int:
+    """Number of wall features, W + V."""
+    return int(world.walls.shape[0] + world.wall_vertices.shape[0])
+
+
+def distances(position: Array, world: World) -> Array:
+    """Distance (W + V, N) m from every agent to every wall segment (ends included) and vertex."""
+    if not feature_count(world):
+        return jnp.zeros((0, position.shape[1]), position.dtype)
+    start, end = world.walls[:, 0, :, None], world.walls[:, 1, :, None]  # (W, 2, 1)
+    along = end - start
+    share = jnp.clip(((position - start) * along).sum(1) / (along**2).sum(1), 0.0, 1.0)  # (W, N)
+    to_segments = position - start - share[:, None] * along  # (W, 2, N)
+    to_vertices = position - world.wall_vertices[:, :, None]  # (V, 2, N)
+    return jnp.sqrt((jnp.concatenate((to_segments, to_vertices)) ** 2).sum(1))
+
+
+def measure(position: Array, index: Array, world: World) -> Walls:
+    """Normals, distances and weights of the wall features `index` (M, N); the index W + V marks an empty slot."""
+    count, many = feature_count(world), world.walls.shape[0]
+    if not index.shape[0] or not count:
+        empty = jnp.zeros(index.shape, position.dtype)
+        return Walls(normal=jnp.zeros((2, *index.shape), position.dtype), distance=empty, weight=empty)
+    is_segment, real = index < many, index < count
+    here = position[:, None]  # (2, 1, N)
+    segment = jnp.minimum(index, many - 1)
+    start = world.walls[:, 0].T[:, segment]  # (2, M, N)
+    along = (world.walls[:, 1] - world.walls[:, 0]).T[:, segment]
+    share = ((here - start) * along).sum(0) / (along**2).sum(0)
+    vertex = jnp.clip(index - many, 0, world.wall_vertices.shape[0] - 1)
+    corner = world.wall_vertices.T[:, vertex]
+    leaving = world.wall_directions.transpose(2, 1, 0)[:, :, vertex]  # (2, D, M, N)
+    beyond = ((here - corner)[:, None] * leaving).sum(0).max(0) <= ON_END  # (M, N)
+    offset = here - jnp.where(is_segment, start + share * along, corner)
+    counts = real & jnp.where(is_segment, (share > 0.0) & (share < 1.0), beyond)
+    square = jnp.where(counts, (offset**2).sum(0), 1.0)
+    distance = jnp.sqrt(jnp.maximum(square, SMALLEST**2))
+    normal = offset / distance
+    part = world.wall_part[jnp.minimum(index, count - 1)]
+    return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, part, counts))
+
+
+def _weights(normal: Array, distance: Array, part: Array, counts: Array) -> Array:
+    """Share (M, N) of each foot that no nearer foot of the same connected wall has pushed in the same direction."""
+    slots = jnp.arange(distance.shape[0])
+    first = (slots[:, None] < slots)[:, :, None]  # (M, M, 1): the earlier slot goes first where distances tie
+    nearer = (distance[:, None] < distance) | ((distance[:, None] == distance) & first)  # (M, M, N)
+    same = (part[:, None] == part) & counts[:, None]
+    alike = jnp.maximum((normal[:, :, None] * normal[:, None]).sum(0), 0.0)
+    taken = jnp.where(nearer & same, jnp.minimum(alike, 1.0), 0.0).max(0)
+    return jnp.where(counts, 1.0 - taken, 0.0)
+
+
+def crossed(before: Array, after: Array, index: Array, world: World) -> Array:
+    """Who went through a wall: (N,) bool, True where the way from `before` to `after` (2, N) cuts one of the segments `index` (M, N)."""
+    many = world.walls.shape[0]
+    if not index.shape[0] or not many:
+        return jnp.zeros(before.shape[1], bool)
+    segment = jnp.minimum(index, many - 1)
+    a, b = world.walls[:, 0].T[:, segment], world.walls[:, 1].T[:, segment]  # (2, M, N)
+    p, q = before[:, None], after[:, None]
+
+    def side(start: Array, end: Array, point: Array) -> Array:
+        return (end[0] - start[0]) * (point[1] - start[1]) - (end[1] - start[1]) * (point[0] - start[0])
+
+    splits = side(a, b, p) * side(a, b, q) < 0
+    meets = side(p, q, a) * side(p, q, b) <= 0
+    return ((index < many) & splits & meets).any(0)
