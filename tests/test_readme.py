@@ -1,0 +1,93 @@
+"""README tells the truth: its code runs, its messages are real, its map and its table of requirements are those of the house."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jax
+import pytest
+
+import crowdlab
+from crowdlab import errors, params
+from crowdlab.forces.base import FORCES
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def section(title: str) -> str:
+    return README.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def first_column(title: str) -> list[str]:
+    return [name.strip("` ") for name in re.findall(r"^\| ([^|]+) \|", section(title), re.MULTILINE)][1:]
+
+
+@pytest.fixture
+def registry() -> Any:
+    """FORCES as it was before."""
+    before = dict(FORCES)
+    yield
+    FORCES.clear()
+    FORCES.update(before)
+
+
+def test_using_it(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(compile(blocks("python")[0], "README.md", "exec"), {"__name__": "readme"})
+    assert capsys.readouterr().out.startswith("(4, 25, 2) [")
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_own_situation_with_an_own_force() -> None:
+    exec(compile(blocks("python")[1], "README.md", "exec"), {"__name__": "readme"})
+    spec = tomllib.loads(blocks("toml")[0])
+    spec["forces"]["cohesion"] = {"gain": 1.0}
+    scenario = crowdlab.scenario.build(spec, name="my_room")
+    paths = dict(params.specs(scenario.params))
+    assert paths["forces.cohesion.gain"].unit == "1/s^2"
+    run = crowdlab.simulate(scenario, scenario.params, jax.random.key(0), steps=20, every=10)
+    with pytest.raises(errors.ParamError, match=r"Did you mean 'forces\.cohesion\.gain'"):
+        params.replace(scenario.params, "forces.cohesion.gian", 1.0)
+    without = crowdlab.simulate(
+        scenario, params.replace(scenario.params, "switches.cohesion", 0.0), jax.random.key(0), steps=20, every=10
+    )
+    assert run.frames.position.shape == (2, 20, 2)
+    assert (run.frames.position[-1] != without.frames.position[-1]).any()
+
+
+def test_messages_are_real() -> None:
+    scenario = crowdlab.load("two_rooms")
+    said = []
+    for path, value in (("forces.repulsion.strenght", 1.0), ("forces.repulsion.strength", -1.0)):
+        with pytest.raises(errors.ParamError) as caught:
+            params.check(params.replace(scenario.params, path, value))
+        said.append(f"ParamError: {caught.value}")
+    for told, line in zip(said, blocks("text")[0].splitlines(), strict=True):
+        assert told.startswith(line.removesuffix("…"))
+
+
+def test_map_is_the_house() -> None:
+    from test_architecture import MODULES, ROOMS, room
+
+    rooms = {room(module) for module in MODULES} - {"__init__", "__main__"}
+    assert first_column("Find your way") == [name for name in ROOMS if name in rooms]
+
+
+def test_requirements_are_explained() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert sorted(first_column("What it stands on")) == sorted(re.split(r"[^\w-]", line)[0] for line in project["dependencies"])
+    for extra in project["optional-dependencies"]:
+        assert f"`[{extra}]`" in section("What it stands on")
+
+
+def test_two_commands_are_there() -> None:
+    lines = [line for block in blocks("sh") for line in block.splitlines()]
+    commands = [line for line in lines if line.startswith("python3 -m venv .venv && ")]
+    assert len(commands) == 2
+    assert "crowdlab run " in commands[0]
+    assert commands[1].endswith(".venv/bin/pytest -n 2")
