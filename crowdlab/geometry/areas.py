@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import shapely
@@ -11,8 +11,8 @@ from shapely import LineString, MultiPolygon, Point, Polygon
 from crowdlab.errors import ScenarioError
 
 SAME = 1e-9  # m, points nearer than this are one point
-Area = Polygon | MultiPolygon
-Place = Point | LineString | Polygon | MultiPolygon
+Area: TypeAlias = Polygon | MultiPolygon
+Place: TypeAlias = Point | LineString | Polygon | MultiPolygon
 
 
 def read_area(spec: Any, where: str = "area") -> Area:
@@ -96,12 +96,16 @@ def _sound(polygon: Polygon, where: str) -> Polygon:
         raise ScenarioError(f"{where}: is empty or not finite. Give a polygon of some size.")
     reason = shapely.is_valid_reason(polygon)
     if polygon.convex_hull.area <= 1e-9:
-        raise ScenarioError(f"{where}: has an area of zero, starting at {at(polygon.exterior.coords[0])}. Give a polygon of some size.")
+        raise ScenarioError(
+            f"{where}: has an area of zero, starting at {at(polygon.exterior.coords[0])}. Give a polygon of some size."
+        )
     if not polygon.is_valid:
         place = re.search(r"\[(\S+) (\S+)\]", reason)
         spot = f" at {at((float(place[1]), float(place[2])))}" if place else ""
         what = "crosses or touches itself" if "elf-intersection" in reason else f"is not a polygon ({reason.split('[')[0].lower()})"
-        raise ScenarioError(f"{where}: the outline {what}{spot}. Allowed is a ring without crossings: put the points in order round it.")
+        raise ScenarioError(
+            f"{where}: the outline {what}{spot}. Allowed is a ring without crossings: put the points in order round it."
+        )
     return polygon
 
 

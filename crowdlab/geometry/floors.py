@@ -112,6 +112,7 @@ def unreachable(floor: Floor, starts: np.ndarray, radii: np.ndarray, place: Plac
 
     Decided on the free polygon of each one's own radius, never on a raster: a raster cannot tell a door of 0.52 m from one of 0.45 m.
     """
+
     def lost(number: int, radius: float) -> bool:
         here = Point(starts[number])
         # The start was checked to be free; rounding may leave it a hair outside its polygon.

@@ -44,8 +44,12 @@ class _Crowd:
 
 
 def uniforms(key: Array, count: int, columns: int = 1) -> np.ndarray:
-    """Random numbers strictly between 0 and 1, (count, columns); the same in single and in double precision."""
-    bits = np.asarray(jax.random.bits(key, (count, columns), np.uint32), float)
+    """Random numbers strictly between 0 and 1, (count, columns), columns up to 4; the same in single and in double precision.
+
+    Always drawn in blocks of one size: that compiles once, and the first rows do not depend on how many follow.
+    """
+    blocks = [np.asarray(jax.random.bits(jax.random.fold_in(key, i), (BATCH, 4), np.uint32)) for i in range(-(-count // BATCH))]
+    bits = np.concatenate([np.empty((0, 4)), *blocks])[:count, :columns].astype(float)
     return (bits + 0.5) / 2.0**32
 
 
@@ -60,7 +64,14 @@ def sample_points(area: Area, count: int, key: Array, where: str) -> np.ndarray:
 
 
 def sample_discs(
-    floor: Floor, area: Area, radii: np.ndarray, key: Array, *, taken: Discs | None = None, where: str = "area", allowance: float = 1e-4
+    floor: Floor,
+    area: Area,
+    radii: np.ndarray,
+    key: Array,
+    *,
+    taken: Discs | None = None,
+    where: str = "area",
+    allowance: float = 1e-4,
 ) -> np.ndarray:
     """Random centres (n, 2) m of discs with given radii: in the area, clear of walls, of each other and of those `taken`.
 

@@ -1,0 +1,234 @@
+"""From the tables of a scenario to a State, a World and Params that are ready to run."""
+
+import copy
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab import demand, geometry, navigation
+from crowdlab.errors import ScenarioError, nearest
+from crowdlab.forces import FORCES
+from crowdlab.geometry import Floor, Place
+from crowdlab.integrate import MOTIONS
+from crowdlab.params import Params, People, as_arrays, check_value, spec_of
+from crowdlab.scenario.tables import GoalTable, ScenarioTable, WorldTable, brief, decode, plain
+from crowdlab.state import State, World
+
+USUAL_FORCES = ("driving", "repulsion", "contact", "wall_repulsion", "wall_contact")  # Helbing, Farkas & Vicsek 2000
+MARGIN = 1.0  # m, how far the box of a world reaches beyond its area
+OWN_REACH = 0.5  # m, arrival distance of a goal that belongs to one person
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Scenario:
+    """A named situation, ready to run. Host object, not a pytree; hashable by identity."""
+
+    name: str  # short: the file's stem
+    title: str
+    world: World
+    state: State  # at step 0
+    params: Params  # defaults of this scenario
+    groups: tuple[str, ...]  # names, in the order of State.group
+    goals: tuple[str, ...]  # names, in the order of World.goals
+    area: str  # walkable area as WKT, m
+    duration: float  # s, how long `crowdlab run` runs it at most
+    frames_per_second: float  # 1/s, how often `crowdlab run` records
+    seed: int  # for the placing and, unless the user gives another, for the run
+    source: dict[str, Any]  # the parsed file, kept for recordings
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Goal:
+    """A goal with its shape, edges (E, 2, 2) m and what happens on arrival."""
+
+    place: Place
+    edges: np.ndarray
+    leaves: bool
+    reach: float  # m
+
+
+def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
+    """A Scenario from the tables of a scenario file as a dict; shapely geometries and arrays may stand for lists.
+
+    Raises:
+        ScenarioError, ParamError: names the table and the key, the value, what is allowed and what to change.
+    """
+    source = plain(spec)
+    tables = decode(source, ScenarioTable)
+    goals = {goal: _read_goal(table, f"goals.{goal}") for goal, table in tables.goals.items()}
+    floor = _floor(tables.world, goals)
+    for goal, read in goals.items():
+        geometry.check_place(floor, read.place, f"goals.{goal}")
+    relaxation = spec_of(FORCES["driving"](), "relaxation_time")
+    targets = {goal: (read.place, 0.0 if read.leaves else read.reach) for goal, read in goals.items()}
+    crowd = demand.populate(floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=OWN_REACH)
+    for own, point in crowd.own_goals:
+        place = geometry.read_place(own, point=point)
+        goals[own] = _Goal(place, geometry.edges_of(place), False, OWN_REACH)
+    params = _params(tables, crowd)
+    world = _world(floor, list(goals.values()), crowd.radius)
+    return Scenario(
+        name=name,
+        title=tables.title or name,
+        world=world,
+        state=demand.assemble(crowd, world),
+        params=params,
+        groups=tuple(tables.groups),
+        goals=tuple(goals),
+        area=floor.area.wkt,
+        duration=tables.duration,
+        frames_per_second=tables.frames_per_second,
+        seed=tables.seed,
+        source=source,
+    )
+
+
+def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, people: int | None = None) -> Scenario:
+    """The scenario built anew with some entries of its file changed, e.g. `{"groups.left.count": 30}`.
+
+    `people` shares a number among the groups that start in areas, in their present proportions.
+
+    Raises:
+        ScenarioError, ParamError: as for `build`; also for a number of people that given positions do not allow.
+    """
+    source = copy.deepcopy(scenario.source)
+    changes = dict(overrides or {})
+    if people is not None:
+        changes |= {f"groups.{group}.count": count for group, count in _share(source, people).items()}
+    for path, value in changes.items():
+        *tables, key = path.split(".")
+        table = source
+        for step in tables:
+            table = table.setdefault(step, {})
+            if not isinstance(table, dict):
+                raise ScenarioError(
+                    f"{path}: '{step}' is no table of the scenario '{scenario.name}'. {nearest(step, list(source))}"
+                )
+        table[key] = value
+    return build(source, name=scenario.name)
+
+
+def _share(source: Mapping[str, Any], people: int) -> dict[str, int]:
+    """Counts of the groups that start in areas, so that everybody together is `people`."""
+    groups = source.get("groups", {})
+    counts = {name: int(group["count"]) for name, group in groups.items() if "positions" not in group}
+    rest = people - sum(len(group["positions"]) for group in groups.values() if "positions" in group)
+    if rest < 0 or (rest and not counts):
+        raise ScenarioError(f"people = {people}: {people - rest} have given positions and {len(counts)} groups start in areas.")
+    weights = counts if sum(counts.values()) else dict.fromkeys(counts, 1)
+    whole = max(sum(weights.values()), 1)
+    exact = {name: rest * weight / whole for name, weight in weights.items()}
+    share = {name: math.floor(value) for name, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda name: share[name] - exact[name])
+    for name in by_remainder[: rest - sum(share.values())]:
+        share[name] += 1
+    return share
+
+
+def _read_goal(table: GoalTable, where: str) -> _Goal:
+    polygon = table.polygon if table.polygon is None or isinstance(table.polygon, str | list) else dataclasses.asdict(table.polygon)
+    place = geometry.read_place(where, line=table.line, point=table.point, polygon=polygon)
+    leaves = table.then == "leave" or (table.then is None and table.point is None)
+    if leaves and table.point is not None:
+        raise ScenarioError(f"{where}.then = 'leave': a point is too small to walk through. Give a line or a polygon.")
+    return _Goal(place, geometry.edges_of(place), leaves, table.reach)
+
+
+def _floor(table: WorldTable, goals: Mapping[str, _Goal]) -> Floor:
+    def area(spec: Any, where: str) -> geometry.Area:
+        return geometry.read_area(spec if isinstance(spec, str | list) else dataclasses.asdict(spec), where)
+
+    names = [f"world.obstacles[{number}]" for number in range(len(table.obstacles))]
+    obstacles = [(where, area(obstacle, where)) for where, obstacle in zip(names, table.obstacles, strict=True)]
+    lines = [geometry.read_points(line, f"world.walls[{number}]", 2) for number, line in enumerate(table.walls)]
+    exits = [goal.edges for goal in goals.values() if goal.leaves]
+    return geometry.lay_floor(area(table.area, "world.area"), obstacles, lines, exits)
+
+
+def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
+    left, bottom, right, top = floor.area.bounds
+    lower = (left - MARGIN, bottom - MARGIN)
+    size = (right - left + 2 * MARGIN, top - bottom + 2 * MARGIN)
+    thinnest, mean, stoutest = (radius.min(), radius.mean(), radius.max()) if len(radius) else (0.25, 0.25, 0.25)
+    cell = navigation.choose_cell(size, len(goals), float(thinnest))
+    edges, leaves = [goal.edges for goal in goals], [goal.leaves for goal in goals]
+    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, radius=float(mean), stoutest=float(stoutest))
+    real = jnp.result_type(float)
+    walls = geometry.wall_arrays(floor.walls)
+    return World(
+        walls=jnp.asarray(walls["walls"], real),
+        wall_vertices=jnp.asarray(walls["wall_vertices"], real),
+        wall_directions=jnp.asarray(walls["wall_directions"], real),
+        wall_part=jnp.asarray(walls["wall_part"], jnp.int32),
+        goals=jnp.asarray(navigation.pad_goals(edges), real),
+        goal_leaves=jnp.asarray(leaves, bool),
+        goal_reach=jnp.asarray([goal.reach for goal in goals], real),
+        ways=jnp.asarray(ways, real),
+        ways_cell=jnp.asarray(cell, real),
+        lower=lower,
+        size=size,
+    )
+
+
+def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
+    count = len(crowd.radius)
+    forces, switches = {}, {}
+    for name, table in (dict.fromkeys(USUAL_FORCES, {}) if tables.forces is None else tables.forces).items():
+        where = f"forces.{name}"
+        kind = _kind(table, name, FORCES, where, "force")
+        forces[name] = _parameters(kind, table, where, count, ("kind", "on"))
+        on = table.get("on", True)
+        if not isinstance(on, bool) and on not in (0, 1):
+            raise ScenarioError(f"{where}.on = {brief(on)}: allowed are true and false.")
+        switches[name] = float(on)
+        said = ~np.isnan(crowd.relaxation_time)
+        if isinstance(forces[name], FORCES["driving"]) and said.any():
+            tau = np.where(said, crowd.relaxation_time, forces[name].relaxation_time)
+            forces[name] = dataclasses.replace(forces[name], relaxation_time=_same(tau))
+    motion = _kind(tables.motion, "walking", MOTIONS, "motion", "motion")
+    people = People(desired_speed=_same(crowd.desired_speed)) if count else People()
+    return as_arrays(
+        Params(
+            forces=forces, switches=switches, motion=_parameters(motion, tables.motion, "motion", count, ("kind",)), people=people
+        )
+    )
+
+
+def _same(values: np.ndarray) -> Any:
+    """One number where everybody has the same, else one for each."""
+    return float(values[0]) if len(set(itertools.islice(values.tolist(), None))) == 1 else values
+
+
+def _kind(table: Mapping[str, Any], name: str, known: Mapping[str, type], where: str, what: str) -> type:
+    kind = table.get("kind", name)
+    if kind not in known:
+        label = f"{where}.kind = {brief(kind)}: unknown {what}" if "kind" in table else f"{where}: unknown {what} '{kind}'"
+        raise ScenarioError(f"{label}. {nearest(str(kind), list(known))}")
+    return known[kind]
+
+
+def _parameters(kind: type, table: Mapping[str, Any], where: str, count: int, others: tuple[str, ...]) -> Any:
+    """A force or motion with the parameters of its table; those left out keep their defaults."""
+    laws = {field.name: field.metadata.get("spec") for field in dataclasses.fields(kind)}
+    values = {}
+    for key, value in table.items():
+        if key in others:
+            continue
+        if key not in laws:
+            raise ScenarioError(f"{where}: unknown parameter '{key}'. {nearest(key, [*laws, *others])}")
+        law = laws[key]
+        if law is not None:
+            if isinstance(value, bool):
+                raise ScenarioError(f"{where}.{key} = {value}: allowed are numbers in {law.unit} ({law.doc}).")
+            check_value(f"{where}.{key}", value, law)
+            if isinstance(value, list) and len(value) != count:
+                raise ScenarioError(
+                    f"{where}.{key}: has {len(value)} values for {count} people. Give one for each, or a single number."
+                )
+        values[key] = np.asarray(value, float) if isinstance(value, list) else value
+    return kind(**values)
