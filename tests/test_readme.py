@@ -11,6 +11,7 @@ import pytest
 import crowdlab
 from crowdlab import errors, params
 from crowdlab.forces.base import FORCES
+from crowdlab.scenario import build
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -47,7 +48,7 @@ def test_an_own_situation_with_an_own_force() -> None:
     exec(compile(blocks("python")[1], "README.md", "exec"), {"__name__": "readme"})
     spec = tomllib.loads(blocks("toml")[0])
     spec["forces"]["cohesion"] = {"gain": 1.0}
-    scenario = crowdlab.scenario.build(spec, name="my_room")
+    scenario = build(spec, name="my_room")
     paths = dict(params.specs(scenario.params))
     assert paths["forces.cohesion.gain"].unit == "1/s^2"
     run = crowdlab.simulate(scenario, scenario.params, jax.random.key(0), steps=20, every=10)
