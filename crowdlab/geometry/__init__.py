@@ -2,7 +2,7 @@
 
 from crowdlab.geometry.areas import Area, Place, edges_of, polygons, read_area, read_place, read_points
 from crowdlab.geometry.floors import Floor, check_place, covers, lay_floor, unreachable, within
-from crowdlab.geometry.placing import check_start, sample_discs, sample_points
+from crowdlab.geometry.placing import check_start, sample_discs, sample_points, uniforms
 from crowdlab.geometry.segments import wall_arrays
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "read_points",
     "sample_discs",
     "sample_points",
+    "uniforms",
     "unreachable",
     "wall_arrays",
     "within",

@@ -110,7 +110,7 @@ def check_place(floor: Floor, place: Place, where: str) -> None:
 def unreachable(floor: Floor, starts: np.ndarray, radii: np.ndarray, place: Place, reach: float) -> np.ndarray:
     """Who of (n, 2) starts m with radii (n,) m cannot come within `reach` m of a place, (n,) bool.
 
-    Decided on the free polygon of each one's own radius, never on a raster: a raster cannot tell a door of 0.52 m from one of 0.45 m.
+    Decided on the free polygon of each one's own radius: a raster cannot tell a door of 0.52 m from one of 0.45 m.
     """
 
     def lost(number: int, radius: float) -> bool:

@@ -199,7 +199,7 @@ def check_start(floor: Floor, positions: np.ndarray, radii: np.ndarray, names: S
         ScenarioError: names the person and the wall, obstacle or other person, and by how much.
     """
     inside, gap = floor.inside(positions), floor.clearance(positions)
-    for number in np.flatnonzero(~inside | (gap < radii - 1e-6)):
+    for number in np.flatnonzero(~inside | (gap < radii - 1e-6)).tolist():
         place, radius = positions[number], radii[number]
         who = f"{names[number]} at {at(place)}"
         for name, obstacle in floor.obstacles:
@@ -220,7 +220,7 @@ def check_start(floor: Floor, positions: np.ndarray, radii: np.ndarray, names: S
     apart = np.hypot(*(points[pairs[:, 0]] - points[pairs[:, 1]]).T)
     overlap = sizes[pairs].sum(1) - apart
     for number in np.flatnonzero((overlap > 1e-6) & (pairs[:, 0] < len(positions)))[:1]:
-        one, other = pairs[number]
+        one, other = pairs[number].tolist()
         raise ScenarioError(
             f"{names[one]} and {names[other]}: overlap by {overlap[number]:.3g} m, their centres are {apart[number]:.4g} m apart, "
             f"allowed are {sizes[one] + sizes[other]:g} m (the sum of their radii) or more. Move one of them."

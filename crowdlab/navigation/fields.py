@@ -1,7 +1,7 @@
 """Host half: the travel time from everywhere to each goal, and the direction in which it falls fastest.
 
-On a raster of nodes an eikonal equation is solved by fast marching, second order. Near walls the walking speed is lowered smoothly, so
-that ways keep clear of corners; it never falls to zero, so that a narrow door which the exact polygon admits stays passable.
+On a raster of nodes an eikonal equation is solved by fast marching, second order. Near walls the walking speed is lowered smoothly,
+so that ways keep clear of corners; it never falls to zero, so that a narrow door which the exact polygon admits stays passable.
 """
 
 import dataclasses
@@ -37,8 +37,8 @@ class _Raster:
 def choose_cell(size: tuple[float, float], goals: int, radius: float) -> float:
     """Spacing of the nodes, m: 0.1, or less for people thinner than 0.14 m, whose doors are narrower.
 
-    Coarser where a huge plan or very many goals would need more memory than about 100 MB; then doors narrower than 2.8 cells may close
-    and ways along thin walls lose their guarantee (see lookup).
+    Coarser where a huge plan or very many goals would need more memory than about 100 MB; then doors narrower than 2.8 cells may
+    close, which is found and refused at the start, and ways along thin walls lose their guarantee (see lookup).
     """
     cell = min(FINEST, radius / math.sqrt(2))
     most = min(NODES, ALL_NODES / max(goals, 1))
@@ -70,7 +70,8 @@ def ways(
 ) -> np.ndarray:
     """World.ways (G, 3, rows, columns): unit vector towards each goal, and 1 where it is in plain sight for the stoutest body.
 
-    `goals` are edges (E, 2, 2) m; ways keep the mean `radius` m off walls where there is room. Nodes outside the area or at a wall are marked -1 and point back to the nearest good node.
+    `goals` are edges (E, 2, 2) m; ways keep the mean `radius` m off walls where there is room. Nodes outside the area or at
+    a wall are marked -1 and point back to the nearest good node.
     """
     columns, rows = (max(2, math.ceil(extent / cell - 1e-9) + 1) for extent in size)
     if not goals:

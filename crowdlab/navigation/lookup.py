@@ -1,9 +1,9 @@
 """Device half: where an agent wants to go now, and whether it has arrived. Pure, for jit, vmap and grad.
 
-Soundness at thin walls: a node nearer than cell / sqrt(2) to a wall is marked and left out wherever another node of its square is at
-hand. Of the unmarked corners of a square that a straight wall cuts, all lie on one side (two on different sides would be more than the
-square's diagonal apart), and if the agent is farther than cell / sqrt(2) from that wall, one of them lies on its side. The raster is
-chosen so that bodies keep that distance (see fields.choose_cell).
+Soundness at thin walls: a node nearer than cell / sqrt(2) to a wall is marked and left out wherever another node of its square
+is at hand. Of the unmarked corners of a square that a straight wall cuts, all lie on one side (two on different sides would be more
+than the square's diagonal apart), and if the agent is farther than cell / sqrt(2) from that wall, one of them lies on its side. The
+raster is chosen so that bodies keep that distance (see fields.choose_cell).
 """
 
 import math
@@ -78,8 +78,8 @@ def _edges(world: World, goal: Array) -> tuple[Array, Array]:
 def _closest(position: Array, start: Array, end: Array, margin: Array) -> tuple[Array, Array]:
     """Nearest points (2, E, N) m of edges shortened by `margin` (N,) m at both ends, and squared distances (E, N) m^2.
 
-    An edge shorter than both margins leaves its middle. The edges of no length that pad a goal lie in the middle of a true edge, so they
-    never win.
+    An edge shorter than both margins leaves its middle. The edges of no length that pad a goal lie in the middle of a true edge, so
+    they never win.
     """
     along = end - start
     square = (along**2).sum(0)
@@ -123,7 +123,7 @@ def _interpolate(state: State, world: World) -> tuple[Array, Array]:
 
 
 def _crosses(first: Array, last: Array, start: Array, end: Array) -> Array:
-    """Whether steps from `first` to `last`, (2, 1, N) m, cross or touch edges, (E, N) bool; steps along an edge do not count here."""
+    """Whether steps from `first` to `last`, (2, 1, N) m, cross or touch edges, (E, N) bool; steps along an edge do not."""
     step, along, offset = last - first, end - start, start - first
     across = step[0] * along[1] - step[1] * along[0]
     # Both fractions are compared after multiplying by `across`, so that nothing is divided.

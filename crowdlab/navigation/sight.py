@@ -46,8 +46,8 @@ def nearest_points(points: np.ndarray, edges: np.ndarray, margin: float) -> Aim:
 def in_sight(points: np.ndarray, aim: Aim, edges: np.ndarray, margin: float, walls: np.ndarray, radius: float) -> np.ndarray:
     """Whether a body of `radius` m can walk straight from each of (n, 2) points m to its aim, (n,) bool.
 
-    Nodes are not tested one by one against every wall: rays fan out from the ends of each edge and leave it at right angles, dense enough
-    that neighbouring rays stay half a radius apart, and a node asks the two rays beside it.
+    Nodes are not tested one by one against every wall: rays fan out from the ends of each edge and leave it at right angles, so
+    dense that neighbouring rays stay a quarter of a radius apart, and a node asks the two rays beside it.
     """
     result = np.zeros(len(points), bool)
     if not len(points) or not len(walls):

@@ -178,7 +178,7 @@ def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
 def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
     count = len(crowd.radius)
     forces, switches = {}, {}
-    for name, table in (dict.fromkeys(USUAL_FORCES, {}) if tables.forces is None else tables.forces).items():
+    for name, table in ({usual: {} for usual in USUAL_FORCES} if tables.forces is None else tables.forces).items():
         where = f"forces.{name}"
         kind = _kind(table, name, FORCES, where, "force")
         forces[name] = _parameters(kind, table, where, count, ("kind", "on"))

@@ -138,9 +138,9 @@ def decode(spec: Any, kind: type[T], where: str = "") -> T:
 
 def _value(value: Any, hint: Any, path: str) -> Any:
     key = path.rsplit(".", 1)[-1]
-    inner = [part for part in typing.get_args(hint) if dataclasses.is_dataclass(part)]
-    if dataclasses.is_dataclass(hint):
-        return decode(value, hint, path)  # type: ignore[arg-type]
+    inner = [part for part in typing.get_args(hint) if isinstance(part, type) and dataclasses.is_dataclass(part)]
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return decode(value, hint, path)
     if typing.get_origin(hint) is dict and len(inner) == 1:
         if not isinstance(value, Mapping):
             raise ScenarioError(f"{path} = {brief(value)}: allowed: {MEANING[key]}.")

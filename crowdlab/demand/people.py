@@ -1,40 +1,26 @@
-"""Who is there at the start: individual differences drawn from the key, places without overlap, goals."""
+"""Who is there at the start: people with their differences, placed without overlap, with goals they can get to."""
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from statistics import NormalDist
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import geometry
+from crowdlab.demand.differences import Body, Quantity, draw
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.geometry import Floor, Place
-from crowdlab.geometry.placing import uniforms
-from crowdlab.navigation import desired_direction
-from crowdlab.params import People, Spec, check_value, param, pytree, spec_of
+from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
+from crowdlab.params import People, Spec, spec_of
 from crowdlab.state import Array, State, World
 
 # Draws for the start come from their own branch of the seed; a run folds in its steps, which never get as far as this number.
 START = 2**32 - 1
 # One fixed number for each thing that is drawn, so that adding one later changes no other.
 RADIUS, SOCIAL_RADIUS, MASS, DESIRED_SPEED, RELAXATION_TIME, PLACE, GOAL = range(7)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Distribution:
-    """Numbers that differ from person to person."""
-
-    uniform: tuple[float, float] | None = None  # from, to
-    normal: tuple[float, float] | None = None  # mean, standard deviation
-    least: float | None = None  # a normal distribution is cut here, by drawing from what is left of it
-    most: float | None = None
-
-
-Quantity: TypeAlias = float | list[float] | Distribution
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -53,30 +39,6 @@ class Group:
     relaxation_time: Quantity | None = None
 
 
-@pytree
-class Body:
-    """What a person is made of."""
-
-    radius: Any = param(
-        default=0.25,
-        unit="m",
-        low=0.1,
-        high=0.5,
-        least=0.01,
-        doc="radius of the body",
-        source="Helbing, Farkas & Vicsek 2000: 0.25-0.35",
-    )
-    social_radius: Any = param(
-        default=0.25,
-        unit="m",
-        low=0.1,
-        high=1.0,
-        doc="personal space, from which the social force is counted",
-        source="the body radius",
-    )
-    mass: Any = param(default=80.0, unit="kg", low=20.0, high=150.0, least=1.0, doc="mass", source="Helbing, Farkas & Vicsek 2000")
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Crowd:
     """Everybody at the start, rows in the order of the groups."""
@@ -92,46 +54,6 @@ class Crowd:
     own_goals: tuple[tuple[str, np.ndarray], ...]  # goals of single persons, name and point (2,) m, numbered after the common ones
 
 
-def draw(quantity: Quantity, count: int, key: Array, where: str, law: Spec) -> np.ndarray:
-    """One value per person, (count,). Raises ScenarioError or ParamError naming `where`, the value and what is allowed."""
-    if isinstance(quantity, list):
-        if len(quantity) != count:
-            raise ScenarioError(f"{where}: has {len(quantity)} values for {count} people. Give one for each, or a single number.")
-        values = np.array(quantity, float)
-    elif isinstance(quantity, Distribution):
-        values = _draw_from(quantity, uniforms(key, count)[:, 0], where, law)
-    else:
-        values = np.full(count, float(quantity))
-    check_value(where, values if count else quantity if not isinstance(quantity, Distribution) else values, law)
-    return values
-
-
-def _draw_from(spread: Distribution, chance: np.ndarray, where: str, law: Spec) -> np.ndarray:
-    if (spread.uniform is None) == (spread.normal is None):
-        raise ScenarioError(f"{where}: give exactly one of uniform = [from, to] and normal = [mean, deviation].")
-    if spread.uniform is not None:
-        low, high = spread.uniform
-        if not (math.isfinite(low) and math.isfinite(high) and low <= high):
-            raise ScenarioError(f"{where}.uniform = [{low:g}, {high:g}]: allowed are two finite numbers, the smaller one first.")
-        if spread.least is not None or spread.most is not None:
-            raise ScenarioError(f"{where}: least and most belong to normal; uniform has its two ends.")
-        return low + (high - low) * chance
-    mean, deviation = spread.normal or (0.0, 1.0)
-    least = law.least if spread.least is None else spread.least
-    most = law.most if spread.most is None else spread.most
-    if not (math.isfinite(mean) and 0 < deviation < math.inf):
-        raise ScenarioError(f"{where}.normal = [{mean:g}, {deviation:g}]: allowed are a mean and a deviation above zero.")
-    bell = NormalDist(mean, deviation)
-    bottom, top = bell.cdf(least), bell.cdf(most)
-    if not top - bottom > 1e-9:
-        raise ScenarioError(
-            f"{where}: nothing of the normal distribution lies between least = {least:g} and most = {most:g}. Widen them."
-        )
-    share = np.clip(bottom + (top - bottom) * chance, 1e-15, 1 - 1e-15)
-    # The end points themselves may be missed by rounding of the inverse.
-    return np.clip([bell.inv_cdf(float(one)) for one in share], least, most)
-
-
 def populate(
     floor: Floor,
     groups: Mapping[str, Group],
@@ -143,8 +65,8 @@ def populate(
 ) -> Crowd:
     """Everybody of all groups, placed and given goals.
 
-    `goals` are shape and arrival distance m by name; goals of single persons have the arrival distance `reach`. Given places come first,
-    then random ones in the order of the groups, so that a random place is never where somebody was put by hand.
+    `goals` are shape and arrival distance m by name; goals of single persons have the arrival distance `reach`. Given places come
+    first, then random ones in the order of the groups, so that a random place is never where somebody was put by hand.
 
     Raises:
         ScenarioError, ParamError: names the group, what is wrong and what is allowed.
@@ -166,7 +88,7 @@ def populate(
     goal = np.full(len(position), -1)
     own: list[tuple[str, np.ndarray]] = []
     for number, (name, group) in enumerate(groups.items()):
-        mine = slice(first[number], first[number + 1])
+        span = slice(first[number], first[number + 1])
         if group.goal is not None and group.goal_area is not None:
             raise ScenarioError(f"groups.{name}: has both goal and goal_area. Give one of them.")
         if group.goal is not None:
@@ -174,17 +96,17 @@ def populate(
                 raise ScenarioError(
                     f"groups.{name}.goal = '{group.goal}': there is no such goal. {nearest(group.goal, list(goals))}"
                 )
-            goal[mine] = list(goals).index(group.goal)
+            goal[span] = list(goals).index(group.goal)
             shape, distance = goals[group.goal]
-            _check_ways(floor, position[mine], columns["radius"][mine], names[mine], shape, distance, f"goals.{group.goal}")
+            _check_reach(floor, position[span], columns["radius"][span], names[span], shape, distance, f"goals.{group.goal}")
         elif group.goal_area is not None:
-            points = _own_goals(floor, name, group, columns["radius"][mine], jax.random.fold_in(keys[number], GOAL))
-            goal[mine] = len(goals) + len(own) + np.arange(len(points))
+            points = _own_goals(floor, name, group, columns["radius"][span], jax.random.fold_in(keys[number], GOAL))
+            goal[span] = len(goals) + len(own) + np.arange(len(points))
             own += [(f"{name}.{i}", point) for i, point in enumerate(points)]
             for i, point in enumerate(points):
                 one = slice(first[number] + i, first[number] + i + 1)
                 shape = geometry.read_place("", point=point)
-                _check_ways(floor, position[one], columns["radius"][one], names[one], shape, reach, f"groups.{name}.goal_area")
+                _check_reach(floor, position[one], columns["radius"][one], names[one], shape, reach, f"groups.{name}.goal_area")
     return Crowd(group=np.repeat(np.arange(len(groups)), sizes), position=position, goal=goal, own_goals=tuple(own), **columns)
 
 
@@ -259,21 +181,26 @@ def _own_goals(floor: Floor, name: str, group: Group, radius: np.ndarray, key: A
     return geometry.sample_points(room, len(radius), key, where)
 
 
-def _check_ways(
+def _check_reach(
     floor: Floor, starts: np.ndarray, radius: np.ndarray, names: Sequence[str], place: Place, reach: float, where: str
 ) -> None:
     lost = np.flatnonzero(geometry.unreachable(floor, starts, radius, place, reach))
     if len(lost):
         one = lost[0]
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+        start = f"{names[one]} at ({starts[one][0]:.4g}, {starts[one][1]:.4g}) m{more}"
         raise ScenarioError(
-            f"{where}: unreachable for radius {radius[one]:g} m from {names[one]} at ({starts[one][0]:.4g}, {starts[one][1]:.4g}) m{more}. "
+            f"{where}: unreachable for radius {radius[one]:g} m from {start}. "
             "Widen the way (a door needs twice the radius), or give another goal."
         )
 
 
 def assemble(crowd: Crowd, world: World) -> State:
-    """Everybody at rest at step 0, looking where they want to go."""
+    """Everybody at rest at step 0, looking where they want to go.
+
+    Raises:
+        ScenarioError: the raster of a huge plan has lost somebody's way.
+    """
     real = jnp.result_type(float)
     count = len(crowd.radius)
 
@@ -295,6 +222,17 @@ def assemble(crowd: Crowd, world: World) -> State:
         arrived=jnp.full(count, -1, jnp.int32),
         step=jnp.zeros((), jnp.int32),
     )
-    heading = jax.jit(desired_direction)(state, world)
+    heading, distance = _look(state, world)
     nowhere = (heading**2).sum(0) == 0
+    lost = np.flatnonzero(nowhere & (state.goal >= 0) & jnp.isinf(distance))
+    if len(lost):
+        x, y = crowd.position[lost[0]]
+        raise ScenarioError(
+            f"person {lost[0]} at ({x:.4g}, {y:.4g}) m: the way to the goal x that fits the memory. Use a smaller area or fewer goals."
+        )
     return state.with_(heading=jnp.where(nowhere, jnp.asarray([[1.0], [0.0]], real), heading))
+
+
+@jax.jit
+def _look(state: State, world: World) -> tuple[Array, Array]:
+    return desired_direction(state, world), distance_to_goal_in_sight(state, world)
