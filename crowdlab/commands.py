@@ -101,11 +101,11 @@ def apply(queue: CommandQueue, state: State) -> State:
             & (y <= zone[3])
         )  # (N,)
         kind = queue.kind[slot]
-        new_goal = hit & (kind == Kind.GOAL)
+        new_goal, removed = hit & (kind == Kind.GOAL), hit & (kind == Kind.REMOVE)
         return state.with_(
             goal=jnp.where(new_goal, value[0].astype(jnp.int32), state.goal),
-            arrived=jnp.where(new_goal, -1, state.arrived),
-            alive=state.alive & ~(hit & (kind == Kind.REMOVE)),
+            arrived=jnp.where(new_goal | removed, -1, state.arrived),  # a dead row with an arrival has left by an exit
+            alive=state.alive & ~removed,
             velocity=state.velocity + jnp.where(hit & (kind == Kind.PUSH), value[:, None], 0.0),
         )
 
