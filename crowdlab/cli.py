@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -244,8 +245,8 @@ def _replay(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     print("Scenarios")
-    for name, title in scenario.shipped().items():
-        print(f"  {name:<16} {title}")
+    for name, path in scenario.shipped().items():
+        print(f"  {name:<18} {tomllib.loads(path.read_text(encoding='utf-8')).get('title', '')}")
     print("\n".join(report.vocabulary()))
     return 0
 

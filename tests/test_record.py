@@ -23,7 +23,7 @@ from crowdlab.errors import RecordingError
 from crowdlab.record import Recorder, Recording, replay, tables, verify
 from crowdlab.scenario import Scenario, build
 
-EVERY, CHUNK, STEPS, SEED = 25, 100, 1000, 7
+EVERY, CHUNK, STEPS, SEED = 25, 200, 600, 7  # orders cut at whole chunks, so that few programs are compiled
 WATCHED = ("arrived", "mean_speed", "people")
 ROOM = {
     "title": "A room with one door",
@@ -45,14 +45,14 @@ ROOM = {
         },
     },
     "forces": {"driving": {}, "repulsion": {"strength": 1000.0}, "contact": {}, "wall_repulsion": {}, "wall_contact": {}},
-    "motion": {"dt": 0.002, "noise": 0.05},
+    "motion": {"dt": 0.004, "noise": 0.05},
 }
 ORDERS = [
-    Command(step=100, kind=Kind.SET, value=(1.1, 0.0), path="people.desired_speed"),
-    Command(step=130, kind=Kind.PUSH, value=(0.3, -0.1), group=0, zone=(0.0, 0.0, 5.0, 2.0)),
-    Command(step=260, kind=Kind.SET, value=(0.0, 0.0), path="switches.repulsion"),
-    Command(step=310, kind=Kind.REMOVE, agent=8),
-    Command(step=400, kind=Kind.GOAL, value=(0.0, 0.0), agent=7),
+    Command(step=200, kind=Kind.SET, value=(1.1, 0.0), path="people.desired_speed"),
+    Command(step=230, kind=Kind.PUSH, value=(0.3, -0.1), group=0, zone=(0.0, 0.0, 5.0, 2.0)),
+    Command(step=400, kind=Kind.SET, value=(0.0, 0.0), path="switches.repulsion"),
+    Command(step=410, kind=Kind.REMOVE, agent=8),
+    Command(step=500, kind=Kind.GOAL, value=(0.0, 0.0), agent=7),
 ]
 
 
@@ -96,7 +96,7 @@ def test_recording_holds_every_bit_of_the_run(room: Scenario, recorded: Path) ->
     assert recording.orders == ORDERS
     assert recording.complete
     assert recording.steps == STEPS
-    assert recording.times[:2].tolist() == [0.0, 0.05]
+    assert recording.times[:2].tolist() == [0.0, 0.1]
 
 
 def test_replay_from_the_file_alone_gives_the_same_bytes(recorded: Path) -> None:
@@ -112,9 +112,9 @@ def test_replay_from_the_file_alone_gives_the_same_bytes(recorded: Path) -> None
 
 def test_parameters_come_back_exactly_also_one_per_person(room: Scenario, tmp_path: Path) -> None:
     params = parameters.replace(room.params, "people.desired_speed", jnp.linspace(0.7, 1.9, 9))
-    params = parameters.rescale(params, "forces.repulsion.falloff", 0.1)
+    params = parameters.rescale(params, "motion.noise", 0.1)
     with Recorder(tmp_path / "run.sqlite", room, params, seed=SEED, every=EVERY) as recorder:
-        for _ in recorder.run(100, chunk=100):
+        for _ in recorder.run(CHUNK, chunk=CHUNK):
             pass
     recording = Recording.open(tmp_path / "run.sqlite")
     again = parameters.values(recording.params)
@@ -144,18 +144,18 @@ def test_verify_tells_of_other_versions(recorded: Path) -> None:
 
 def test_double_precision_is_kept_and_found_again(tmp_path: Path) -> None:
     with jax.enable_x64(True):
-        record(build(ROOM, name="room"), tmp_path / "run.sqlite", steps=100, orders=())
+        record(build(ROOM, name="room"), tmp_path / "run.sqlite", steps=200, orders=())
     recording = Recording.open(tmp_path / "run.sqlite")
     assert recording.frames.position.dtype == np.float64
     assert verify(recording).same  # though this process works with single precision
 
 
 def test_recording_every_kth_step_changes_no_bit(room: Scenario, tmp_path: Path) -> None:
-    record(room, tmp_path / "often.sqlite", steps=300, every=1, chunk=70)
-    record(room, tmp_path / "seldom.sqlite", steps=300, every=30, chunk=300)
+    record(room, tmp_path / "often.sqlite", steps=CHUNK, every=1, orders=())
+    record(room, tmp_path / "seldom.sqlite", steps=CHUNK, orders=())
     often, seldom = (Recording.open(tmp_path / name).frames for name in ("often.sqlite", "seldom.sqlite"))
-    assert same(np.asarray(often.position)[::30], seldom.position)
-    assert same(np.asarray(often.velocity)[::30], seldom.velocity)
+    assert same(np.asarray(often.position)[::EVERY], seldom.position)
+    assert same(np.asarray(often.velocity)[::EVERY], seldom.velocity)
 
 
 def test_the_same_run_gives_the_same_file(room: Scenario, recorded: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_same_run_gives_the_same_file(room: Scenario, recorded: Path, tmp_pa
 
 def test_global_random_numbers_are_left_alone(room: Scenario, tmp_path: Path) -> None:
     before = np.random.get_state(legacy=False)["state"]  # noqa: NPY002 - the very generator that nobody may touch
-    record(room, tmp_path / "run.sqlite", steps=50)
+    record(room, tmp_path / "run.sqlite", steps=200)
     after = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
     assert np.array_equal(before["key"], after["key"])
     assert before["pos"] == after["pos"]
@@ -174,12 +174,13 @@ def test_global_random_numbers_are_left_alone(room: Scenario, tmp_path: Path) ->
 def test_ledger_adds_up_at_every_frame(recorded: Path) -> None:
     recording = Recording.open(recorded)
     ledger = recording.ledger()
-    assert (sum(ledger.values()) == 9).all()
+    assert (np.sum(list(ledger.values()), axis=0) == 9).all()
     alive = np.asarray(recording.frames.alive)
     assert np.array_equal(ledger["inside"] + ledger["standing"], alive.sum(1))
     assert np.array_equal(recording.series["people"], alive.sum(1)[1:])
     assert not (alive[1:] & ~alive[:-1]).any(), "somebody came back"
-    assert ledger["removed"][-1] == 1
+    assert ledger["removed"].tolist() == [0] * 17 + [1] * 8  # from step 410 on
+    assert ledger["standing"].max() == 1  # the same person, before
     assert ledger["left"][-1] == (recording.people["outcome"] == "left").sum() > 0
     for row in np.flatnonzero(recording.people["outcome"] == "left"):
         gone = int(np.asarray(recording.frames.step)[~alive[:, row]][0])
@@ -202,7 +203,7 @@ def test_pedpy_reads_it_and_counts_the_same(recorded: Path) -> None:
     trajectory = pedpy.load_trajectory_from_jupedsim_sqlite(trajectory_file=recorded)
     area = pedpy.load_walkable_area_from_jupedsim_sqlite(trajectory_file=recorded)
     assert area.polygon.bounds == (0.0, 0.0, 6.0, 4.0)
-    assert trajectory.frame_rate == pytest.approx(20.0)
+    assert trajectory.frame_rate == pytest.approx(10.0)
     frames, alive = recording.frames, np.asarray(recording.frames.alive)
     theirs = trajectory.data.sort_values(["frame", "id"])
     assert np.array_equal(theirs[["frame", "id"]].to_numpy(), np.argwhere(alive))
@@ -215,7 +216,8 @@ def test_pedpy_reads_it_and_counts_the_same(recorded: Path) -> None:
     ours = (passed & ~passed[0]).sum(1)
     theirs_n = table["cumulative_pedestrians"].to_numpy()
     assert ours[-1] > 0
-    assert np.array_equal(theirs_n, ours[: len(theirs_n)])
+    assert len(theirs_n) == len(ours)
+    assert np.array_equal(theirs_n[:-1], ours[:-1])  # who crosses in the very last frame is not counted by PedPy
 
     last = trajectory.data.groupby("id")["frame"].max()
     gone = recording.people["arrived"] // EVERY
@@ -231,7 +233,7 @@ def test_jupedsim_reads_it(recorded: Path) -> None:
     assert "frame_id_idx" in ours
     theirs = jupedsim.Recording(str(recorded))
     assert theirs.num_frames == STEPS // EVERY + 1
-    assert theirs.fps == pytest.approx(20.0)
+    assert theirs.fps == pytest.approx(10.0)
     assert (theirs.bounds().xmin, theirs.bounds().ymax) == (0.0, 4.0)
     assert theirs.geometry().area == pytest.approx(23.75)
     assert theirs.geometry_id_for_frame(3) == tables.geometry_hash(recording.scenario.area)
@@ -268,36 +270,39 @@ def test_tables_are_those_of_jupedsim(recorded: Path, tmp_path: Path) -> None:
 
 
 def test_geometry_hash_is_no_salted_hash() -> None:
-    assert tables.geometry_hash("POLYGON ((0 0, 1 0, 1 1, 0 0))") == 2147909217894866563
+    assert tables.geometry_hash("POLYGON ((0 0, 1 0, 1 1, 0 0))") == 940647752665334904
 
 
 def test_a_chunk_must_continue_the_last(room: Scenario, tmp_path: Path) -> None:
-    first, second, third = pieces(room, 300)
+    first, second, third = pieces(room, 600)
     with Recorder(tmp_path / "run.sqlite", room, seed=SEED, every=EVERY, observe=WATCHED) as recorder:
         recorder.add(first)
-        with pytest.raises(RecordingError, match=r"frames of the steps \[25\] to \[100\].*continue step 100 with a frame every 25"):
+        with pytest.raises(RecordingError, match=r"frames of the steps \[25\] to \[200\].*continue step 200 with a frame every 25"):
             recorder.add(first)
-        with pytest.raises(RecordingError, match=r"ends at step 300: allowed are chunks that continue step 100"):
+        with pytest.raises(RecordingError, match=r"ends at step 600: allowed are chunks that continue step 200"):
             recorder.add(third)
-        with pytest.raises(RecordingError, match=r"order for step 99 comes with the chunk that starts at step 100"):
-            recorder.add(second, [Command(step=99, kind=Kind.REMOVE, agent=1)])
+        with pytest.raises(RecordingError, match=r"order for step 199 comes with the chunk that starts at step 200"):
+            recorder.add(second, [Command(step=199, kind=Kind.REMOVE, agent=1)])
         with pytest.raises(RecordingError, match=r"an order sets motion\.dt to 0\.01 s"):
-            recorder.add(second, [Command(step=100, kind=Kind.SET, value=(0.01, 0.0), path="motion.dt")])
+            recorder.add(second, [Command(step=200, kind=Kind.SET, value=(0.01, 0.0), path="motion.dt")])
         recorder.add(second)
-    assert Recording.open(tmp_path / "run.sqlite").steps == 200
+    assert Recording.open(tmp_path / "run.sqlite").steps == 400
     with pytest.raises(RecordingError, match="is closed"):
         recorder.add(third)
 
 
 def test_a_chunk_of_something_else_is_refused(room: Scenario, tmp_path: Path) -> None:
-    fewer = build({**ROOM, "groups": {"leaving": ROOM["groups"]["leaving"]}}, name="fewer")  # type: ignore[index]
+    run = next(pieces(room))
+    people = {name: np.asarray(getattr(run.frames, name))[:, :7] for name in ("position", "velocity", "heading", "alive")}
+    fewer = dataclasses.replace(run, frames=dataclasses.replace(run.frames, **people))
+    other = dataclasses.replace(run, series={"people": run.series["people"]})
     with Recorder(tmp_path / "run.sqlite", room, seed=SEED, every=EVERY, observe=WATCHED) as recorder:
         with pytest.raises(RecordingError, match="a chunk has 7 people: this recording has 9"):
-            recorder.add(next(pieces(fewer)))
+            recorder.add(fewer)
         with pytest.raises(
             RecordingError, match="a chunk observes people: this recording was opened for arrived, mean_speed, people"
         ):
-            recorder.add(next(pieces(room, observe=("people",))))
+            recorder.add(other)
     with pytest.raises(RecordingError, match=r"unknown observable 'poeple'\. Did you mean 'people'"):
         Recorder(tmp_path / "other.sqlite", room, seed=1, observe=("poeple",))
     assert not (tmp_path / "other.sqlite").exists()
@@ -327,7 +332,7 @@ def test_what_cannot_be_written_is_said_and_the_rest_is_kept(room: Scenario, tmp
     run = list(pieces(room))
     recorder = Recorder(tmp_path / "run.sqlite", room, seed=SEED, every=EVERY, observe=WATCHED)
     pages = recorder._connection.execute("PRAGMA page_count").fetchone()[0]
-    recorder._connection.execute(f"PRAGMA max_page_count = {pages + 12}")  # as good as a full disk
+    recorder._connection.execute(f"PRAGMA max_page_count = {pages + 4}")  # as good as a full disk
     with pytest.raises(RecordingError, match=r"could not be written \(database or disk is full\)"):  # noqa: PT012
         for piece in run:
             recorder.add(piece)
@@ -439,7 +444,7 @@ def test_a_changed_byte_is_refused_or_harmless(
 def test_a_manifest_says_what_the_bytes_depend_on(recorded: Path) -> None:
     manifest = Recording.open(recorded).manifest
     assert manifest["seed"] == SEED
-    assert manifest["dt"] == 0.002
+    assert manifest["dt"] == 0.004
     assert manifest["every"] == EVERY
     assert manifest["observe"] == {"arrived": "1", "mean_speed": "m/s", "people": "1"}
     assert manifest["float64"] is False

@@ -158,17 +158,15 @@ class Recording:
     def ledger(self) -> dict[str, np.ndarray]:
         """People inside and walking, standing at their target, left and removed, (F,) each; they add up to N at every frame.
 
-        Somebody who stood and was sent on by an order counts as inside in all frames before he stands again.
+        Who stood and was sent on or removed by an order later on is counted as standing only where `arrived` was observed.
         """
         alive, step, arrived = np.asarray(self.frames.alive), np.asarray(self.frames.step), self.people["arrived"]
-        reached = (arrived >= 0) & (arrived <= step[:, None])  # (F, N)
-        counts = {
-            tables.INSIDE: alive & ~reached,
-            tables.STANDING: alive & reached,
-            tables.LEFT: ~alive & (arrived >= 0),
-            tables.REMOVED: ~alive & (arrived < 0),
-        }
-        return {name: hit.sum(1) for name, hit in counts.items()}
+        left = (~alive & (arrived >= 0)).sum(1)
+        standing = (alive & (arrived >= 0) & (arrived <= step[:, None])).sum(1)
+        if "arrived" in self.series:
+            standing[1:] = self.series["arrived"] - left[1:]
+        inside, removed = alive.sum(1) - standing, (~alive & (arrived < 0)).sum(1)
+        return {tables.INSIDE: inside, tables.STANDING: standing, tables.LEFT: left, tables.REMOVED: removed}
 
     def chunks(self) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
         """The arrays and the series of one chunk after the other; the first chunk is the start alone."""
@@ -204,7 +202,11 @@ def _manifest(connection: sqlite3.Connection, path: Path) -> dict[str, str]:
         raise
     if mark != tables.APPLICATION:
         raise RecordingError(f"{path}: this SQLite file is not a recording of crowdlab. Give a file that crowdlab wrote.")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version, pages, page = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "page_count", "page_size")
+    )
+    if path.stat().st_size < pages * page:
+        raise tables.damaged(path, f"{path.stat().st_size} of {pages * page} bytes are there")
     if version != tables.FORMAT:
         raise RecordingError(
             f"{path}: a recording of format {version}: this crowdlab reads format {tables.FORMAT}. Use the one that wrote it."
