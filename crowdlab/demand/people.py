@@ -228,7 +228,8 @@ def assemble(crowd: Crowd, world: World) -> State:
     if len(lost):
         x, y = crowd.position[lost[0]]
         raise ScenarioError(
-            f"person {lost[0]} at ({x:.4g}, {y:.4g}) m: the way to the goal x that fits the memory. Use a smaller area or fewer goals."
+            f"person {lost[0]} at ({x:.4g}, {y:.4g}) m: the way to the goal is too narrow for a raster of "
+            f"{float(world.ways_cell):.3g} m, the finest that fits the memory. Use a smaller area or fewer goals."
         )
     return state.with_(heading=jnp.where(nowhere, jnp.asarray([[1.0], [0.0]], real), heading))
 
