@@ -61,7 +61,7 @@ class BokehLive(anywidget.AnyWidget):
                 self._shown = max(self._shown, message["k"])
             case "ready":
                 self._looked_at, self._shown = True, self._sent
-                self._send({name: (data, 0) for name, data in self._sources.items()}, dict(self._properties))
+                self._post({name: (data, 0) for name, data in self._sources.items()}, dict(self._properties))
             case "library":
                 script = "\n".join(Resources(mode="inline", components=["bokeh"]).js_raw)
                 self.send({"t": "library"}, buffers=[script.encode()])
@@ -97,9 +97,9 @@ class BokehLive(anywidget.AnyWidget):
         changed = {(model.id, name): value for model, name, value in properties}
         self._properties |= changed
         if self._looked_at:
-            self._send(sources, changed)
+            self._post(sources, changed)
 
-    def _send(self, sources: Mapping[str, tuple[dict[str, np.ndarray], int]], properties: Mapping[tuple[str, str], Any]) -> None:
+    def _post(self, sources: Mapping[str, tuple[dict[str, np.ndarray], int]], properties: Mapping[tuple[str, str], Any]) -> None:
         listed = [[name, mode, [[c, a.dtype.str[1:]] for c, a in data.items()]] for name, (data, mode) in sources.items()]
         buffers = [a.tobytes() for data, _ in sources.values() for a in data.values()]
         self._sent += 1

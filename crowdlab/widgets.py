@@ -6,6 +6,7 @@ Callbacks may come on any thread. They only leave notes: `session.set` for param
 import base64
 import html
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,17 +32,22 @@ FIRST = {  # parameters that have their slider at once, with the letter of the p
 SPEEDS = {"0.1 ×": 0.1, "0.25 ×": 0.25, "0.5 ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "3 ×": 3.0}
 KEPT = 6000  # points of the time series that a page keeps
 MOST_PEOPLE = 5000
-NAMES = "190px"  # width of the sliders' labels
+NAMES = "172px"  # width of the sliders' labels
 
 Move = Callable[[str, float], None]
 
 
 def label(path: str, spec: Spec, letter: str = "") -> str:
-    """`name letter [unit]` as a person says it: the last word of the path, after its force unless it belongs to people or drive."""
+    """`name letter [unit]` as a person says it: the last word of the path, after its force where that tells more."""
     *_, owner, name = path.split(".")
-    words = [*([] if owner in ("people", "motion", "driving") else [owner]), name, letter]
-    unit = "" if spec.unit in ("", "1") else f"[{spec.unit}]"
+    words = [*([] if owner in ("people", "motion", "driving", "contact") else [owner]), name, letter]
+    unit = "" if spec.unit in ("", "1") else f"[{written(spec.unit)}]"
     return " ".join(filter(None, [*words, unit])).replace("_", " ")
+
+
+def written(unit: str) -> str:
+    """A unit as it is printed: m/s² for m/s^2."""
+    return re.sub(r"\^2(?!\.|\d)", "²", unit)
 
 
 def slider(path: str, value: float, spec: Spec, move: Move) -> Any:
@@ -52,18 +58,26 @@ def slider(path: str, value: float, spec: Spec, move: Move) -> Any:
         made: Any = w.Checkbox(value=value != 0, description=f"{name} acts", tooltip=tooltip, indent=False)
     else:
         value = value if math.isfinite(value) else spec.high
-        low, high = min(spec.low, value), max(spec.high, value)
         look = {"description": label(path, spec, FIRST.get(path, "")), "tooltip": tooltip, "layout": w.Layout(width="98%")}
         style = {"description_width": NAMES}
-        if spec.log and low > 0:
-            made = w.FloatLogSlider(
-                value=value, min=math.log10(low), max=math.log10(high), step=0.02, readout_format=".3~g", style=style, **look
-            )
+        if spec.log and spec.low > 0:
+            low, high = _ends(math.log10(value), math.log10(spec.low), math.log10(spec.high), 0.02)
+            made = w.FloatLogSlider(value=value, min=low, max=high, step=0.02, readout_format=".3r", style=style, **look)
         else:
-            step = 10.0 ** math.floor(math.log10((high - low) / 50))  # a round step, some hundred of them
-            made = w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=".4~g", style=style, **look)
+            step = 10.0 ** math.floor(math.log10((spec.high - spec.low) / 50))  # a round step, some hundred of them
+            low, high = _ends(value, spec.low, spec.high, step)
+            made = w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=".3r", style=style, **look)
     made.observe(lambda change: move(path, float(change["new"])), "value")
     return made
+
+
+def _ends(value: float, low: float, high: float, step: float) -> tuple[float, float]:
+    """Ends of the range, moved inwards by less than a step so that the value lies on a step.
+
+    A page rounds a value between two steps and sends it back: an order that nobody gave.
+    """
+    below, above = (max(0, math.floor(abs(value - end) / step + 1e-9)) for end in (low, high))
+    return (value - below * step if value > low else value), (value + above * step if value < high else value)
 
 
 class Panel(w.VBox):  # type: ignore[misc]
@@ -75,8 +89,8 @@ class Panel(w.VBox):  # type: ignore[misc]
     def __init__(self, session: Session, *, every_parameter: bool = False) -> None:
         self.session = session
         scenario = session.scenario
-        self.plaza = Plaza(scenario, width=520, height=400)
-        self.plots = Timeline(session.observe, width=520, height=78)
+        self.plaza = Plaza(scenario, width=490, height=380)
+        self.plots = Timeline(session.observe, width=490, height=86)
         self.live = BokehLive((self.plaza, self.plots), label=f"{scenario.title}: people and time series", picked=self._picked)
         self.loop = Loop(session, self._draw, name=scenario.name, tell=self._tell)
         self._drawn: int | None = 0  # points of the series that the page already has; None when it must get all of them
@@ -84,7 +98,8 @@ class Panel(w.VBox):  # type: ignore[misc]
         self._build_buttons()
         present = session.controls()
         self.sliders = {path: slider(path, *present[path], self._move) for path in [*FIRST, *present] if path in present}
-        super().__init__([self._buttons, w.HBox([self.live, self._column(every_parameter)], layout=WRAPPED), self.status])
+        scene = w.HBox([self.live, self._column(every_parameter)], layout=WRAPPED)
+        super().__init__([self._buttons, self.status, scene])
 
     def _build_buttons(self) -> None:
         small, box = w.Layout(width="84px"), w.Layout(width="132px")

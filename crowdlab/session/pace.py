@@ -28,7 +28,7 @@ class Pace:
         asked = (now - self._last) * self.speed / chunk_seconds
         self._last = now
         self._owed += asked
-        whole = int(self._owed)
+        whole = int(self._owed + 1e-6)  # clocks are rounded
         due = min(whole, CAUGHT_UP)
         self._owed -= whole
         self.dropped += whole - due

@@ -7,6 +7,7 @@ which starts the log anew with one order per parameter that was moved.
 
 import math
 import threading
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,18 +16,24 @@ import numpy as np
 from crowdlab import neighbours, simulation
 from crowdlab import params as parameters
 from crowdlab.commands import Command, CommandQueue, Kind, in_order
-from crowdlab.errors import CommandError, ParamError
+from crowdlab.errors import CommandError, ParamError, RecordingError
 from crowdlab.forces import base
 from crowdlab.params import Params
 from crowdlab.record import Recorder
 from crowdlab.scenario import Scenario, variant
 from crowdlab.simulation import Run
-from crowdlab.state import State
+from crowdlab.state import Array, State, World
 
 FRAME = 0.04  # s of simulated time in one chunk unless another length is asked for: 25 pictures per second at natural speed
 FEW = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
 FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 only
+
+
+@partial(jax.jit, static_argnames="grid")
+def _pushes(params: Params, state: State, world: World, key: Array, *, grid: neighbours.Grid | None) -> dict[str, Array]:
+    near, _ = neighbours.find(state, world, grid, key)
+    return base.each(params, state, near, world)
 
 
 class Session:
@@ -40,6 +47,7 @@ class Session:
     params: Params  # in force now
     state: State  # after the last chunk
     log: list[Command]  # every order carried out, in sequence
+    grid: neighbours.Grid | None  # the plan in use, kept as long as it is large enough
     series: dict[str, np.ndarray]  # "t" in s and every observable so far, one value per chunk
 
     def __init__(
@@ -56,8 +64,10 @@ class Session:
         self._busy = threading.RLock()  # held while the run itself changes
         self._notes = threading.Lock()  # held for an instant, for orders that come from other threads
         self.recorder = recorder
-        dt = float(np.max(np.asarray(scenario.params.motion.dt)))
-        self.chunk = max(1, round(FRAME / dt)) if chunk is None else chunk
+        if recorder is not None:
+            every, observe = recorder.every if every is None else every, recorder.observe if observe is None else observe
+        about = max(1, round(FRAME / float(np.max(np.asarray(scenario.params.motion.dt)))))
+        self.chunk = chunk or (about if every is None else every * max(1, round(about / every)))
         self.every = self.chunk if every is None else every
         if self.chunk < 1 or self.every < 1 or self.chunk % self.every:
             raise ParamError(
@@ -75,7 +85,7 @@ class Session:
             self.scenario, self.seed = scenario, seed
             self._key = jax.random.key(seed)
             self.state, self.params = scenario.state, parameters.as_arrays(scenario.params)
-            self._grid: neighbours.Grid | None = None
+            self.grid = None
             self.plans = 0  # neighbour plans made; each costs one compilation
             self._boundary = 0  # first step that is not yet being computed
             self._moved |= {command.path: command.value[0] for command in self._waiting if command.kind == Kind.SET}
@@ -185,8 +195,8 @@ class Session:
         """One trusted chunk. The plan is kept, so that every chunk runs the same compiled program, until a reach outgrows it."""
         stoutest = float(np.max(np.maximum(self.state.radius, self.state.social_radius), initial=0.0))
         people, around = base.reaches(params.forces, stoutest)
-        if self._grid is None or people > self._grid.reach or around > self._grid.wall_reach:
-            self._grid = simulation.plan(self.scenario, params, self.state, sliders=True)
+        if self.grid is None or people > self.grid.reach or around > self.grid.wall_reach:
+            self.grid = simulation.plan(self.scenario, params, self.state, sliders=True)
             self.plans += 1
         run, grid = simulation.trusted(
             self.scenario,
@@ -194,17 +204,22 @@ class Session:
             self.state,
             self._key,
             CommandQueue.of([command for command in due if command.kind != Kind.SET]),
-            self._grid,
+            self.grid,
             steps=self.chunk,
             every=self.every,
             observe=self.observe,
         )
-        self.plans += grid != self._grid
-        self._grid = grid
+        self.plans += grid != self.grid
+        self.grid = grid
         return run
 
     def reset(self, seed: int | None = None) -> None:
-        """Back to step 0 with the present parameters, and with another seed if one is given."""
+        """Back to step 0 with the present parameters, and with another seed if one is given.
+
+        Raises:
+            RecordingError: the run is being recorded, and a recording does not go back.
+        """
+        self._refuse_recording()
         with self._busy:
             self._begin(self.scenario, self.seed if seed is None else seed)
 
@@ -213,9 +228,18 @@ class Session:
 
         Raises:
             ScenarioError: so many do not fit.
+            RecordingError: the run is being recorded.
         """
+        self._refuse_recording()
         with self._busy:
             self._begin(variant(self.scenario, people=number), self.seed)
+
+    def _refuse_recording(self) -> None:
+        if self.recorder is not None:
+            raise RecordingError(
+                f"{self.recorder.path}: a recording does not go back to step 0. Close it and set session.recorder = None, "
+                "or begin another session."
+            )
 
     def inspect(self, agent: int) -> dict[str, Any]:
         """Everything about one person now; `forces` holds each force in N as a vector (2,), those switched off too.
@@ -243,8 +267,7 @@ class Session:
         report["speed"] = math.hypot(*report["velocity"])
         few = state.id.shape[0] <= FEW
         grid = None if few else simulation.plan(self.scenario, self.params, state)
-        near = neighbours.find(state, world, grid, self._key)[0]
-        pushes = base.each(self.params, state, near, world)
+        pushes = _pushes(self.params, state, world, self._key, grid=grid)
         report["forces"] = {name: np.asarray(push[:, row] * state.mass[row]) for name, push in pushes.items()}
         return report
 

@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 from crowdlab import geometry
 from crowdlab.scenario import Scenario
 from crowdlab.state import State
-from crowdlab.views.plaza import MARGIN, VIRIDIS, headline, people_columns, top_speed
+from crowdlab.views.plaza import VIRIDIS, headline, people_columns, top_speed
 from crowdlab.views.theme import LIGHT, Theme
 
 Pixels = Callable[[np.ndarray], list[tuple[float, float]]]
@@ -27,8 +27,8 @@ def picture(
 ) -> bytes:
     """PNG of the scene at one instant (default: the start), with its title and a colour bar for the speed."""
     state = scenario.state if state is None else state
-    lower = np.asarray(scenario.world.lower, float) - MARGIN
-    span = np.asarray(scenario.world.size, float) + 2 * MARGIN
+    lower = np.asarray(scenario.world.lower, float)
+    span = np.asarray(scenario.world.size, float)
     scale = width * FINE / span[0]
     height = math.ceil(span[1] * scale / FINE)
     scene = Image.new("RGB", (width * FINE, height * FINE), theme.paper)

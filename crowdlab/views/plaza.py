@@ -27,7 +27,6 @@ from crowdlab.state import State
 from crowdlab.views.theme import LIGHT, Painted, Theme
 
 VIRIDIS: tuple[str, ...] = tuple(Viridis256)
-MARGIN = 0.5  # m, shown round the scene
 LABELLED_GOALS = 8  # more goals than this share names
 
 
@@ -41,8 +40,8 @@ class Plaza(Painted):
         super().__init__(theme)
         self.scenario = scenario
         world = scenario.world
-        lower = np.asarray(world.lower, float) - MARGIN
-        upper = lower + np.asarray(world.size, float) + 2 * MARGIN
+        lower = np.asarray(world.lower, float)
+        upper = lower + np.asarray(world.size, float)
         scale = min(width / (upper[0] - lower[0]), height / (upper[1] - lower[1]))  # pixels per metre, the same for x and y
         frame = np.maximum(np.round(scale * (upper - lower)), 60).astype(int)
         self.figure = figure(
@@ -98,9 +97,17 @@ class Plaza(Painted):
             if len(spots):
                 drawn = self.figure.scatter(spots[:, 0], spots[:, 1], marker="x", size=7, line_width=1.5, line_alpha=0.7)
                 self.paint(drawn.glyph, {"line_color": role})
+        left, right = self.figure.x_range.start, self.figure.x_range.end
         for name, place, role in goal_labels(self.scenario):
+            across = (place[0] - left) / (right - left)
             label = Label(
-                x=place[0], y=place[1], text=name, text_font_size="12px", text_align="center", text_baseline="bottom", y_offset=5
+                x=place[0],
+                y=place[1],
+                text=name,
+                text_font_size="12px",
+                text_align="left" if across < 0.08 else "right" if across > 0.92 else "center",  # names stay inside the frame
+                text_baseline="bottom",
+                y_offset=5,
             )
             self.figure.add_layout(label)
             self.paint(label, {"text_color": role})
@@ -118,9 +125,11 @@ class Plaza(Painted):
         heading.nonselection_glyph = None
         self.paint(heading.glyph, {"line_color": "ink"})
         hover = HoverTool(
-            renderers=[drawn], tooltips=[("person", "@id{0}"), ("speed", "@speed{0.00} m/s"), ("radius", "@r{0.00} m")]
+            renderers=[drawn],
+            visible=False,
+            tooltips=[("person", "@id{0}"), ("speed", "@speed{0.00} m/s"), ("radius", "@r{0.00} m")],
         )
-        self.figure.add_tools(hover, TapTool(renderers=[drawn]))
+        self.figure.add_tools(hover, TapTool(renderers=[drawn], visible=False))
 
     def _draw_colour_bar(self, height: int) -> None:
         bar = ColorBar(

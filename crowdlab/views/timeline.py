@@ -41,7 +41,7 @@ class Timeline(Painted):
         self.layout = column(*self.figures)
 
     def _plot(self, members: list[str], unit: str, width: int, height: int) -> Any:
-        shown = "people" if unit == "1" else f"{members[0].replace('_', ' ')} [{unit}]"
+        shown = "people" if unit == "1" else f"{members[0].replace('_', ' ')}\n[{unit}]"
         plot = figure(
             frame_width=width,
             frame_height=height,
@@ -53,6 +53,7 @@ class Timeline(Painted):
         )
         plot.toolbar_location = None
         plot.yaxis.axis_label = shown
+        plot.yaxis.axis_label_text_font_size = "11px"
         plot.yaxis.ticker.desired_num_ticks = 4
         items = []
         for slot, name in zip(SLOTS * len(members), members, strict=False):

@@ -1,0 +1,201 @@
+"""Figures in metres at true size, time series with units, the replay page and the still picture."""
+
+import base64
+import gzip
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from bokeh.models import ColorBar, Label
+from PIL import Image
+
+from crowdlab.errors import CrowdlabError
+from crowdlab.record import Recorder, Recording
+from crowdlab.scenario import Scenario, build
+from crowdlab.simulation import Run, simulate
+from crowdlab.views import DARK, LIGHT, Plaza, Theme, Timeline, picture, replay_html, timeline
+from crowdlab.views.picture import HEAD
+from crowdlab.views.plaza import goal_labels, headline, people_columns
+from crowdlab.views.theme import repainting
+from crowdlab.views.timeline import round_up
+
+WATCHED = ("people", "arrived", "mean_speed", "largest_overlap")
+ROOM = {
+    "title": "A room with a pillar & a door",
+    "seed": 5,
+    "world": {"area": [[0, 0], [8, 0], [8, 4], [0, 4]], "obstacles": [[[3, 1], [4, 1], [4, 2], [3, 2]]]},
+    "goals": {"door": {"line": [[8.0, 1.2], [8.0, 2.8]]}, "window": {"point": [1.0, 3.5]}},
+    "groups": {
+        "leaving": {
+            "count": 5,
+            "area": [[5, 0.5], [7.5, 0.5], [7.5, 3.5], [5, 3.5]],
+            "goal": "door",
+            "radius": {"uniform": [0.2, 0.3]},
+        },
+        "looking": {"count": 2, "area": [[0.5, 0.5], [2.5, 0.5], [2.5, 2.5], [0.5, 2.5]], "goal": "window"},
+    },
+    "forces": {"driving": {}, "repulsion": {}, "wall_repulsion": {}},
+    "motion": {"dt": 0.01},
+}
+
+
+@pytest.fixture(scope="module")
+def room() -> Scenario:
+    return build(ROOM, name="room")
+
+
+@pytest.fixture(scope="module")
+def run(room: Scenario) -> Run:
+    return simulate(room, room.params, jax.random.key(1), 400, every=20, observe=WATCHED)
+
+
+def test_plaza_draws_metres_at_one_scale(room: Scenario) -> None:
+    plot = Plaza(room, width=640, height=480).figure
+    across = plot.frame_width / (plot.x_range.end - plot.x_range.start)
+    up = plot.frame_height / (plot.y_range.end - plot.y_range.start)
+    assert across == pytest.approx(up, rel=0.01)
+    assert (plot.xaxis[0].axis_label, plot.yaxis[0].axis_label) == ("x [m]", "y [m]")
+    bars = [item for item in plot.right if isinstance(item, ColorBar)]
+    assert [bar.title for bar in bars] == ["speed [m/s]"]
+    labels = {item.text for item in plot.center if isinstance(item, Label)}
+    assert labels == {"door", "window"}
+
+
+def test_floor_has_its_hole_and_every_wall_is_drawn(room: Scenario) -> None:
+    plaza = Plaza(room)
+    floor = plaza.figure.renderers[0].data_source.data
+    assert len(floor["xs"][0][0]) == 2, "outer ring and pillar"
+    walls = plaza.figure.renderers[1].data_source.data
+    assert len(walls["x0"]) == room.world.walls.shape[0]
+
+
+def test_people_have_true_size_heading_and_speed_and_vanish_when_they_leave(room: Scenario) -> None:
+    state = room.state.with_(velocity=jnp.ones_like(room.state.velocity) * 0.6, alive=room.state.alive.at[2].set(False))
+    columns = people_columns(state)
+    assert columns["id"].tolist() == [0, 1, 3, 4, 5, 6]
+    assert np.allclose(columns["r"], np.asarray(state.radius)[columns["id"]])
+    assert np.allclose(np.hypot(columns["x1"] - columns["x"], columns["y1"] - columns["y"]), columns["r"], rtol=1e-5)
+    assert np.allclose(columns["speed"], 0.6 * np.sqrt(2))
+    assert headline(room, state, 1.25) == "room    t = 1.2 s    7 people: 6 inside, 1 removed"
+
+
+def test_many_goals_share_a_label() -> None:
+    goals = {f"seat {k}": {"point": [1.0 + 0.5 * k, 3.0]} for k in range(10)}
+    spec = ROOM | {"goals": goals, "groups": {"all": ROOM["groups"]["leaving"] | {"goal": "seat 3"}}}  # type: ignore[operator, index]
+    assert [name for name, _, _ in goal_labels(build(spec, name="seats"))] == ["seat"]
+
+
+def test_every_colour_follows_the_theme(room: Scenario) -> None:
+    plaza, plots = Plaza(room, theme=DARK), Timeline(WATCHED, theme=DARK)
+    paints = repainting(plaza, plots)
+    models = {model.id: model for figure in (plaza.figure, *plots.figures) for model in figure.references()}
+    for model, name, role in paints["paints"]:
+        value = getattr(models[model], name)
+        assert getattr(value, "value", value) == paints["dark"][role]
+    assert len({tuple(paint[:2]) for paint in paints["paints"]}) == len(paints["paints"])
+
+
+def contrast(one: str, other: str) -> float:
+    """Ratio of luminances as readability guidelines define it."""
+
+    def luminance(colour: str) -> float:
+        parts = np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+        return float(np.where(parts <= 0.03928, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4) @ [0.2126, 0.7152, 0.0722])
+
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_and_curves_stand_out(theme: Theme) -> None:
+    for role in ("text", "exit", "target", "wall", "ink"):
+        assert contrast(getattr(theme, role), theme.floor) > 4.5, role
+    for role in ("first", "second", "third"):
+        assert contrast(getattr(theme, role), theme.paper) > 4.5, role
+
+
+def test_timeline_puts_each_unit_in_its_plot(run: Run) -> None:
+    plots = Timeline(WATCHED)
+    assert [plot.yaxis[0].axis_label for plot in plots.figures] == ["people", "mean speed\n[m/s]", "largest overlap\n[m]"]
+    assert plots.figures[-1].xaxis[0].axis_label == "time [s]"
+    series = {"t": np.asarray(run.frames.step) * 0.1, **{name: np.asarray(values) for name, values in run.series.items()}}
+    plots.show(series)
+    assert plots.time.end == 50.0
+    assert plots.ranges["people"].end >= 7
+    assert plots.ranges["people"] is plots.ranges["arrived"]
+    assert plots.limits(series) == [], "ranges that hold already stay"
+    assert timeline(WATCHED, series).children
+
+
+@pytest.mark.parametrize(
+    ("value", "end"), [(0.0, 0.0), (1.0, 1.0), (1.01, 2.0), (25, 30), (30, 30), (31, 50), (0.07, 0.1), (700, 1000)]
+)
+def test_ends_of_ranges_are_round(value: float, end: float) -> None:
+    assert round_up(value) == pytest.approx(end)
+
+
+def unpacked(page: str, name: str) -> bytes:
+    found = re.search(rf'<script id="{name}"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert found
+    return gzip.decompress(base64.b64decode(found[1]))
+
+
+def facts_of(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="facts"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+def test_replay_page_holds_the_run(room: Scenario, run: Run, tmp_path: Path) -> None:
+    page = replay_html(run, tmp_path / "replay.html", scenario=room).read_text(encoding="utf-8")
+    facts = facts_of(page)
+    frames, people = len(facts["times"]), facts["people"]
+    assert (frames, people, facts["times"][0], facts["times"][-1]) == (21, 7, 0.0, 4.0)
+    raw = unpacked(page, "film")
+    many = frames * people
+    x = np.cumsum(np.frombuffer(raw, np.uint16, many).reshape(frames, people), 0, dtype=np.uint16)
+    speed = np.cumsum(np.frombuffer(raw, np.uint8, many, 5 * many).reshape(frames, people), 0, dtype=np.uint8)
+    position, alive = np.asarray(run.frames.position), np.asarray(run.frames.alive)
+    assert np.array_equal(speed[1:] != 255, alive)
+    assert not alive.all(), "somebody has left"
+    shown = facts["lower"][0] + x[1:] / 65535 * facts["size"][0]
+    assert np.abs(shown - position[..., 0])[alive].max() < 1e-3
+    assert facts["headlines"][0] == "7 people: 7 inside"
+    assert "left" in facts["headlines"][-1]
+    assert "A room with a pillar &amp; a door" in page
+    assert not re.search(r'(src|href)="', page), "nothing is fetched"
+    assert b"bokeh" in unpacked(page, "bokeh")[:2000].lower()
+
+
+def test_replay_page_of_a_recording_is_the_same(room: Scenario, run: Run, tmp_path: Path) -> None:
+    with Recorder(tmp_path / "run.sqlite", room, seed=1, every=20, observe=WATCHED) as recorder:
+        list(recorder.run(400, chunk=100))
+    recorded = replay_html(Recording.open(tmp_path / "run.sqlite"), tmp_path / "recorded.html").read_text(encoding="utf-8")
+    direct = replay_html(run, tmp_path / "direct.html", scenario=room).read_text(encoding="utf-8")
+    assert unpacked(recorded, "film") == unpacked(direct, "film")
+    names = ("times", "headlines", "radius", "lower", "size")
+    assert {name: facts_of(recorded)[name] for name in names} == {name: facts_of(direct)[name] for name in names}
+
+
+def test_replay_page_of_a_run_needs_its_scenario(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(CrowdlabError, match="does not know its walls"):
+        replay_html(run, tmp_path / "replay.html")
+    assert not (tmp_path / "replay.html").exists()
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_picture_shows_people_where_they_are(room: Scenario, theme: Theme) -> None:
+    image = Image.open(io.BytesIO(picture(room, width=900, theme=theme))).convert("RGB")
+    assert image.width == 900
+    lower, size = np.array(room.world.lower), np.array(room.world.size)
+    scale = 900 / size[0]
+    x, y = (np.asarray(room.state.position)[:, 0] - lower) * scale
+    beside = x - 0.5 * scale * float(room.state.radius[0])
+    tone = image.getpixel((int(beside), int(HEAD + size[1] * scale - y)))
+    assert tone[2] > tone[1] + 30, f"a person at rest is violet, not {tone}"  # type: ignore[index, operator]
