@@ -12,6 +12,8 @@ from scipy.spatial import cKDTree
 
 from crowdlab.geometry.areas import SAME
 
+CLOSE = 3 * SAME  # m, points this near after rounding may have been one
+
 
 def wall_arrays(segments: Any) -> dict[str, np.ndarray]:
     """Walls as state.World wants them: walls (W, 2, 2), wall_vertices (V, 2), wall_directions (V, D, 2), wall_part (W + V,).
@@ -19,10 +21,10 @@ def wall_arrays(segments: Any) -> dict[str, np.ndarray]:
     Segments are cut where another one meets or crosses them; duplicates and segments of no length go. The result does not depend on
     the order or the direction of the segments, so a polygon gives the same walls clockwise and counter-clockwise.
     """
-    pieces = _cut(np.asarray(segments, float).reshape(-1, 2, 2))
+    pieces = _cut(np.round(np.asarray(segments, float).reshape(-1, 2, 2), 9))
     points = pieces.reshape(-1, 2)
     if len(points):
-        close = cKDTree(points).query_pairs(SAME, output_type="ndarray")
+        close = cKDTree(points).query_pairs(CLOSE, output_type="ndarray")
         graph = coo_array((np.ones(len(close)), (close[:, 0], close[:, 1])), shape=(len(points),) * 2)
         label = connected_components(graph, directed=False)[1]
         order = np.lexsort((points[:, 1], points[:, 0]))
@@ -53,7 +55,7 @@ def wall_arrays(segments: Any) -> dict[str, np.ndarray]:
 
 def _cut(segments: np.ndarray) -> np.ndarray:
     """Segments cut wherever an end or a crossing of another one lies on them, (W, 2, 2) m."""
-    segments = segments[np.hypot(*(segments[:, 1] - segments[:, 0]).T) > SAME]
+    segments = segments[np.hypot(*(segments[:, 1] - segments[:, 0]).T) > CLOSE]
     if not len(segments):
         return segments
     lines = shapely.linestrings(segments)
@@ -61,11 +63,11 @@ def _cut(segments: np.ndarray) -> np.ndarray:
     one, other = tree.query(lines, predicate="crosses")
     crossings = shapely.get_coordinates(shapely.intersection(lines[one], lines[other]))
     points = np.concatenate([segments.reshape(-1, 2), crossings])
-    point, line = tree.query(shapely.points(points), predicate="dwithin", distance=SAME)
+    point, line = tree.query(shapely.points(points), predicate="dwithin", distance=CLOSE)
     start = segments[line, 0]
     along = segments[line, 1] - start
     fraction = np.sum((points[point] - start) * along, 1) / np.sum(along * along, 1)
-    margin = SAME / np.hypot(along[:, 0], along[:, 1])
+    margin = CLOSE / np.hypot(along[:, 0], along[:, 1])
     inner = (fraction > margin) & (fraction < 1 - margin)
     pieces = []
     for number, (first, last) in enumerate(segments):
