@@ -18,6 +18,7 @@ from crowdlab.state import Array, State, World
 
 SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
 FAR = 1e6  # m; where dead rows are kept for the measuring, beyond anybody's reach
+FEW = 300  # people; up to here room for BLOCK neighbours costs less than compiling anew when a crowd grows denser
 BLOCK = 32  # longest sum that XLA on CPU takes strictly in sequence
 
 
@@ -251,9 +252,10 @@ def plan_grid(
     exact = Grid(columns, rows, half, 1, 1, 1, reach, wall_reach, skin, refresh)
     need = list_need(state, world, exact)
     people = int(state.position.shape[1])
+    few = BLOCK if people <= FEW else 0
     return exact._replace(
-        span=min(people, int(need.span * slack) + 2),
-        capacity=min(people, _rounded(int(need.neighbours * slack) + 1)),
+        span=min(people, max(few, int(need.span * slack) + 2)),
+        capacity=min(people, max(few, _rounded(int(need.neighbours * slack) + 1))),
         walls=min(walls.feature_count(world), int(need.walls * slack) + 1),
     )
 
