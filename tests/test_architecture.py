@@ -83,7 +83,6 @@ HOMES = {
     "pysocialforce": {"bench"},
     "scipy": {"neighbours", "geometry", "navigation", "statistics", "calibrate"},
     "shapely": {"geometry"},
-    "skfmm": {"navigation"},
     "sqlite3": {"record"},
     "tqdm": {"cli"},
     "traitlets": {"live"},
@@ -91,7 +90,7 @@ HOMES = {
 EVERYWHERE = {"jax", "numpy"}
 READS_FILES = {"scenario", "record", "exchange", "sweeps", "views", "live", "bench", "verify", "report", "cli"}
 OUTSIDE_WORLD = {"pathlib", "os", "shutil", "tempfile", "subprocess", "socket", "urllib", "io"}
-PROVIDES = {"PIL": "pillow", "skfmm": "scikit-fmm", "traitlets": "ipywidgets"}  # import name -> the requirement that brings it
+PROVIDES = {"PIL": "pillow", "traitlets": "ipywidgets"}  # import name -> the requirement that brings it
 
 MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
 IDS = [str(module) for module in MODULES]

@@ -1,6 +1,6 @@
 """Host half: the travel time from everywhere to each goal, and the direction in which it falls fastest.
 
-On a raster of nodes an eikonal equation is solved by fast marching, second order. Near walls the walking speed is lowered smoothly,
+On a raster of nodes an eikonal equation is solved by fast sweeping. Near walls the walking speed is lowered smoothly,
 so that ways keep clear of corners; it never falls to zero, so that a narrow door which the exact polygon admits stays passable.
 """
 
@@ -9,16 +9,16 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import skfmm
 from scipy.ndimage import distance_transform_edt
 
 from crowdlab.geometry import Floor
-from crowdlab.navigation.sight import in_sight, nearest_points
+from crowdlab.navigation.sight import Aim, in_sight, nearest_points
+from crowdlab.navigation.sweeping import travel_times
 
 FINEST = 0.1  # m, usual spacing of the nodes
 NODES, ALL_NODES = 2_000_000, 8_000_000  # most nodes for one goal and for all together (12 bytes each)
 SLOWEST = 0.1  # share of the walking speed right at a wall; full speed from one radius on
-SOURCE = 3.0  # cells round a goal within which distances are exact: fast marching is poor at a point source
+SOURCE = 3.0  # cells round a goal within which distances are exact: upwind differences are poor at a point source
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -79,8 +79,14 @@ def ways(
     x, y = lower[0] + cell * np.arange(columns), lower[1] + cell * np.arange(rows)
     raster = _lay_raster(floor, x, y, cell, radius, stoutest)
     field = np.empty((len(goals), 3, rows, columns), np.float32)
-    for number, (edges, leaving) in enumerate(zip(goals, leaves, strict=True)):
-        field[number] = _way(raster, edges, stoutest if leaving else 0.0)
+    points = raster.nodes.reshape(-1, 2)
+    margins = [stoutest if leaving else 0.0 for leaving in leaves]
+    aims = [nearest_points(points, edges, margin) for edges, margin in zip(goals, margins, strict=True)]
+    near = np.stack([np.hypot(*(aim.point - points).T).reshape(rows, columns) for aim in aims])
+    source = np.stack([_source(raster, aim.point, distance) for aim, distance in zip(aims, near, strict=True)])
+    times = travel_times(np.where(source, near, math.inf), raster.trusted, 1.0 / raster.speed, cell)
+    for number, (edges, margin, aim) in enumerate(zip(goals, margins, aims, strict=True)):
+        field[number] = _way(raster, edges, margin, aim, source[number], times[number])
     return field
 
 
@@ -128,18 +134,16 @@ def _way_back(floor: Floor, nodes: np.ndarray, trusted: np.ndarray, inside: np.n
     return back
 
 
-def _way(raster: _Raster, edges: np.ndarray, margin: float) -> np.ndarray:
+def _way(
+    raster: _Raster, edges: np.ndarray, margin: float, aim: Aim, source: np.ndarray, time: np.ndarray
+) -> np.ndarray:
     """Way to one goal and where it is in sight, (3, rows, columns)."""
     shape = raster.trusted.shape
     points = raster.nodes.reshape(-1, 2)
-    aim = nearest_points(points, edges, margin)
-    distance = np.hypot(*(aim.point - points).T).reshape(shape)
-    source = _source(raster, aim.point, distance)
     field = np.zeros((3, *shape))
     field[2] = -1.0
     if not source.any():
         return field
-    time = _march(raster, distance, source)
     straight = (aim.point - points).T.reshape(2, *shape)
     way = np.where(source, straight, -_slope(time, raster.cell))
     length = np.hypot(*way)
@@ -170,19 +174,6 @@ def _source(raster: _Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarra
     result.ravel()[clear[:1]] = True
     result.ravel()[clear[distance.ravel()[clear] < SOURCE * raster.cell]] = True
     return result
-
-
-def _march(raster: _Raster, distance: np.ndarray, source: np.ndarray) -> np.ndarray:
-    """Travel time in m at full speed, (rows, columns); infinite where there is no way."""
-    rim = max(SOURCE * raster.cell, float(distance[source].min()) + raster.cell)
-    level = np.where(source, np.minimum(distance - rim, -1e-3 * raster.cell), np.maximum(distance - rim, 1e-3 * raster.cell))
-    level = np.ma.MaskedArray(level, ~raster.trusted)
-    try:
-        time = skfmm.travel_time(level, raster.speed, dx=raster.cell, order=2)
-    except RuntimeError:  # the second-order stencil has no root at some corners
-        time = skfmm.travel_time(level, raster.speed, dx=raster.cell, order=1)
-    time = np.ma.filled(np.ma.asarray(time, float), math.inf)
-    return np.where(source, distance - rim, time)
 
 
 def _slope(time: np.ndarray, cell: float) -> np.ndarray:
