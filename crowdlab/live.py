@@ -230,7 +230,12 @@ class Loop:
         """Compute what this frame owes, at most three chunks. Returns how many."""
         due = self.pace.due(time.perf_counter(), self.session.chunk_seconds) if left is None else min(left, 1)
         for _ in range(due):
+            plans = self.session.plans
+            if plans == 0:
+                self.tell("compiling, this takes some seconds", self.playing)
             await asyncio.to_thread(self.session.advance)
+            if self.session.plans != plans:
+                self.pace.start(time.perf_counter())  # compiling is no slowness
             if left is not None:
                 with self._lock:
                     self._left = max(0, self._left - 1) if self._left is not None else None

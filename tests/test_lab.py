@@ -161,8 +161,8 @@ def test_lab_plays_and_a_slider_moves_it_without_compiling(page: "Page", server:
     for _ in range(6):
         page.keyboard.press("ArrowRight")
     changes(page, PEOPLE)
-    page.wait_for_function("() => document.querySelector('.jp-Cell .widget-label')")
     time.sleep(1.0)
+    page.evaluate("() => document.querySelector('.jp-Cell').scrollIntoView()")
     page.screenshot(path=tmp_path / "lab.png")
     orders, later, now = json.loads(book.run(1))
     assert later > step
@@ -198,8 +198,8 @@ def test_replay_page_plays_from_disk_without_a_network(page: "Page", tmp_path: P
     first, then = changes(page, PEOPLE)
     assert len(first) == len(then) == 25
     page.wait_for_function("() => parseFloat(document.querySelector('#clock').textContent) > 1.5", timeout=20_000)
-    page.screenshot(path=tmp_path / "replay.png")
     page.get_by_role("button", name="Pause").click()
+    page.screenshot(path=tmp_path / "replay.png")
     assert " t = " in page.evaluate(HEADLINE)
     page.locator("#time").focus()
     before = page.inner_text("#clock")

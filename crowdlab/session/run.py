@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import neighbours, simulation
+from crowdlab import neighbours, simulation, walls
 from crowdlab import params as parameters
 from crowdlab.commands import Command, CommandQueue, Kind, in_order
 from crowdlab.errors import CommandError, ParamError, RecordingError
@@ -25,6 +26,7 @@ from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
 
 FRAME = 0.04  # s of simulated time in one chunk unless another length is asked for: 25 pictures per second at natural speed
+PLACES = 40  # places along each side of the box at which walls are counted
 FEW = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
 FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 only
@@ -34,6 +36,14 @@ FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 on
 def _pushes(params: Params, state: State, world: World, key: Array, *, grid: neighbours.Grid | None) -> dict[str, Array]:
     near, _ = neighbours.find(state, world, grid, key)
     return base.each(params, state, near, world)
+
+
+def _with_room_for_walls(grid: neighbours.Grid, world: World) -> neighbours.Grid:
+    """The plan with room for the walls near any place, so that people who walk up to one cost no compilation in mid-play."""
+    sides = [np.linspace(0.0, 1.0, PLACES) * length + start for start, length in zip(world.lower, world.size, strict=True)]
+    places = np.stack(np.meshgrid(*sides)).reshape(2, -1)
+    near = np.asarray(walls.distances(jnp.asarray(places), world) <= grid.wall_reach + grid.skin).sum(0)
+    return grid._replace(walls=max(grid.walls, min(walls.feature_count(world), int(near.max(initial=0)) + 2)))
 
 
 class Session:
@@ -196,7 +206,7 @@ class Session:
         stoutest = float(np.max(np.maximum(self.state.radius, self.state.social_radius), initial=0.0))
         people, around = base.reaches(params.forces, stoutest)
         if self.grid is None or people > self.grid.reach or around > self.grid.wall_reach:
-            self.grid = simulation.plan(self.scenario, params, self.state, sliders=True)
+            self.grid = _with_room_for_walls(simulation.plan(self.scenario, params, self.state, sliders=True), self.scenario.world)
             self.plans += 1
         run, grid = simulation.trusted(
             self.scenario,

@@ -4,7 +4,7 @@ import base64
 import gzip
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from bokeh.layouts import row
 from bokeh.resources import Resources
 
 from crowdlab.errors import CrowdlabError
+from crowdlab.observe import OBSERVABLES
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run
@@ -105,7 +106,7 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
     film = Film.of(source, scenario)
     scenario = film.scenario
     plaza = Plaza(scenario, width=560, height=520)
-    plots = Timeline(tuple(film.series), width=330, height=125, margin_left=70)
+    plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)), margin_left=70)
     plots.show({"t": film.times, **film.series})
     plots.time.end = max(float(film.times[-1]), 1e-9)
     for mark in plots.marks:
@@ -130,6 +131,12 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
     target = Path(path)
     target.write_text(page, encoding="utf-8")
     return target
+
+
+def _shared(plaza: Plaza, names: Sequence[str]) -> int:
+    """Height of each time series, pixels, so that all together stand as high as the scene."""
+    plots = max(1, len({OBSERVABLES[name].unit for name in names}))
+    return int(np.clip((plaza.figure.frame_height - 12 * (plots - 1)) / plots, 95, 190))
 
 
 def _packed(film: Film) -> tuple[bytes, dict[str, Any]]:

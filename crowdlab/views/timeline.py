@@ -12,6 +12,7 @@ from bokeh.plotting import figure
 from crowdlab.observe import OBSERVABLES
 from crowdlab.views.theme import LIGHT, SLOTS, Painted, Theme
 
+SMALL = {"m": 0.05}  # by unit: end of a range before there is anything to show
 FIRST_SECONDS = 10.0  # s, length of the time axis at first
 
 
@@ -46,7 +47,7 @@ class Timeline(Painted):
             frame_width=width,
             frame_height=height,
             x_range=self.time,
-            y_range=Range1d(0.0, 1.0),
+            y_range=Range1d(0.0, SMALL.get(unit, 1.0)),
             tools="",
             title=None,
             min_border_left=self.margin_left,
