@@ -1,0 +1,273 @@
+"""Who is near whom: the grid's list against all pairs, on borders and edges, and overflow that is never silent."""
+
+import dataclasses
+import math
+from functools import partial
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as some
+from scenes import make_params, make_scenario, make_state, make_world, run
+
+from crowdlab import neighbours
+from crowdlab.errors import CapacityError
+from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, find, list_need, make_list, ordered_sum, plan_grid
+from crowdlab.scenario import Scenario
+from crowdlab.simulation import plan, simulate
+from crowdlab.state import State, World
+
+MANY = 40  # rows of every random cloud; those not needed are dead
+SIDE = (12.0, 9.0)
+KEY = jax.random.key(5)
+Pairs = set[tuple[int, int]]
+
+
+def grid(columns: int, rows: int, *, half: int = 2, reach: float = 1.0, skin: float = 0.2) -> Grid:
+    return Grid(columns, rows, half, MANY, MANY, 4, reach, 1.0, skin, 1)
+
+
+# Cells of half the reach plus skin; of the whole, and fewer than the five or three that are looked at; a single row.
+GRIDS = {"fine": grid(20, 15), "few": grid(4, 2), "coarse": grid(10, 7, half=1), "row": grid(2, 1, half=1)}
+
+
+@pytest.fixture(scope="module")
+def boxes() -> dict[bool, World]:
+    return {periodic: make_world(size=SIDE, lower=(0.0, 0.0), periodic=periodic) for periodic in (False, True)}
+
+
+@partial(jax.jit, static_argnums=2)
+def looked_up(state: State, world: World, chosen: Grid | None) -> tuple[Neighbours, Need, NeighbourList]:
+    near, listed = find(state, world, chosen, KEY)
+    return near, make_list(state, world, chosen, KEY)[1], listed
+
+
+def pairs(near: Neighbours) -> Pairs:
+    slot, me = np.nonzero(np.asarray(near.mask))
+    return set(zip(me.tolist(), np.asarray(near.index)[slot, me].tolist(), strict=True))
+
+
+def expected(place: np.ndarray, alive: np.ndarray, reach: float, size: tuple[float, float] | None) -> Pairs:
+    """All against all, in the precision of the places."""
+    between = place[:, None] - place
+    if size is not None:
+        box = np.asarray(size, place.dtype)
+        between = between - box * np.round(between / box)
+    near = ((between**2).sum(-1) < np.float32(reach) ** 2) & alive[:, None] & alive & ~np.eye(len(place), dtype=bool)
+    return set(zip(*map(np.ndarray.tolist, np.nonzero(near)), strict=True))
+
+
+def cloud(place: np.ndarray) -> State:
+    """MANY rows with people at `place` (n, 2) m; the rest are dead, and lie where they would be seen."""
+    blank = np.resize(place, (MANY, 2)) if len(place) else np.zeros((MANY, 2))
+    return make_state(blank, alive=np.arange(MANY) < len(place))
+
+
+coordinate = some.one_of(
+    some.floats(-2.0, 14.0, width=32),
+    some.sampled_from(
+        [
+            0.0,
+            -1e-9,
+            12.0,
+            9.0,
+            float(np.nextafter(np.float32(12), np.float32(99))),
+            float(np.nextafter(np.float32(9), np.float32(99))),
+        ]
+    ),
+    some.integers(-2, 22).map(lambda i: i * 0.6),  # cell borders of the fine grid
+    some.sampled_from([-1e6, 1e6, 3e4, 6.0, 3.0]),
+)
+clouds = some.lists(some.tuples(coordinate, coordinate), max_size=MANY).map(lambda rows: np.array(rows, np.float32).reshape(-1, 2))
+on_borders = np.array([(x, y) for x in (0, 0.6, 1.2, 11.4, 12, -1e-9) for y in (0, 0.6, 9, 8.4, -1e-9)], np.float32)
+
+
+@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
+@settings(max_examples=50, deadline=None)
+@given(place=clouds)
+@example(place=on_borders)
+@example(place=np.zeros((MANY, 2), np.float32))
+@example(place=np.zeros((0, 2), np.float32))
+def test_the_list_holds_the_pairs_of_all_against_all(
+    place: np.ndarray, periodic: bool, name: str, boxes: dict[bool, World]
+) -> None:
+    if periodic:
+        place = place[(np.abs(place) < 100).all(1)]
+    near, need, _ = looked_up(cloud(place), boxes[periodic], GRIDS[name])
+    everybody, *_ = looked_up(cloud(place), boxes[periodic], None)
+    cut = everybody.mask & (everybody.distance < GRIDS[name].reach)
+    assert pairs(near) == pairs(dataclasses.replace(everybody, mask=cut))
+    assert need.neighbours <= max(len(place) - 1, 0)
+    # Each pair once, and both know of it.
+    assert int(near.mask.sum()) == len(pairs(near))
+    assert {(j, i) for i, j in pairs(near)} == pairs(near)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    place=some.lists(some.tuples(some.floats(0, 12, width=32), some.floats(0, 9, width=32)), max_size=MANY),
+    periodic=some.booleans(),
+)
+def test_all_against_all_is_what_numpy_finds(place: list[tuple[float, float]], periodic: bool, boxes: dict[bool, World]) -> None:
+    points = np.array(place, np.float32).reshape(-1, 2)
+    state = cloud(points)
+    near, *_ = looked_up(state, boxes[periodic], GRIDS["fine"])
+    mine, alive = np.asarray(state.position.T), np.asarray(state.alive)
+    differing = pairs(near) ^ expected(mine, alive, 1.0, SIDE if periodic else None)
+    for i, j in differing:  # only where rounding decides
+        apart = np.asarray(boxes[periodic].offset(state.position[:, i], state.position[:, j]), float)
+        assert math.hypot(*apart) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
+def test_people_on_cell_borders_and_on_the_edges_of_the_box(periodic: bool, boxes: dict[bool, World]) -> None:
+    wide, high = SIDE
+    after = float(np.nextafter(np.float32(wide), np.float32(99)))
+    place = np.array(
+        [(0, 0), (wide, 0), (-1e-9, 0), (after, 0), (wide, high), (0, high), (0.6, 0), (1.2, 0), (11.4, high), (6, 4.5)], np.float32
+    )
+    near, *_ = looked_up(cloud(place), boxes[periodic], GRIDS["fine"])
+    found = pairs(near)
+    same_point = [0, 1, 2, 3, 4, 5] if periodic else [1, 3]  # the corners of a periodic box are one point
+    assert {(i, j) for i in same_point for j in same_point if i != j} <= found
+    assert ((1, 6) in found) is periodic
+    assert ((0, 8) in found) is periodic
+    assert (0, 6) in found
+    assert not any(9 in pair for pair in found)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_nobody_one_and_two(count: int, boxes: dict[bool, World]) -> None:
+    place = np.array([(1.0, 1.0), (1.5, 1.0)], np.float32)[:count]
+    for periodic in (False, True):
+        for chosen in (GRIDS["fine"], None):
+            near, *_ = looked_up(cloud(place), boxes[periodic], chosen)
+            assert pairs(near) == ({(0, 1), (1, 0)} if count == 2 else set())
+
+
+@pytest.mark.parametrize("chosen", [GRIDS["fine"], None], ids=["grid", "all"])
+def test_one_is_never_ones_own_neighbour_and_those_on_one_point_are_listed(chosen: Grid | None, boxes: dict[bool, World]) -> None:
+    place = np.full((5, 2), 3.0, np.float32)
+    near, *_ = looked_up(cloud(place), boxes[False], chosen)
+    assert pairs(near) == {(i, j) for i in range(5) for j in range(5) if i != j}
+    real = np.asarray(near.mask)
+    np.testing.assert_allclose(np.asarray(near.distance)[real], 1e-6)
+    offset = {
+        (i, j): np.asarray(near.offset)[:, k, i] for k, i in zip(*np.nonzero(real), strict=True) for j in [int(near.index[k, i])]
+    }
+    for i, j in offset:
+        np.testing.assert_array_equal(offset[i, j], -offset[j, i])
+    assert np.isfinite(np.asarray(near.normal)).all()
+
+
+def test_far_outside_a_bounded_box_people_still_meet(boxes: dict[bool, World]) -> None:
+    place = np.array([(1e4, -1e4), (1e4 + 0.5, -1e4), (-500, 4), (-500.5, 4), (-500, 5.5), (5, 5)], np.float32)
+    near, *_ = looked_up(cloud(place), boxes[False], GRIDS["fine"])
+    assert pairs(near) == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+
+def test_neighbours_come_in_the_order_of_rows(boxes: dict[bool, World]) -> None:
+    place = np.random.default_rng(1).uniform(0, 3, (MANY, 2)).astype(np.float32)
+    *_, listed = looked_up(cloud(place), boxes[True], GRIDS["fine"])
+    assert (np.diff(np.asarray(listed.index), axis=0) >= 0).all()
+
+
+@pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
+def test_need_on_the_host_is_need_on_the_device(periodic: bool, boxes: dict[bool, World]) -> None:
+    generator = np.random.default_rng(2)
+    for chosen in ("fine", "few", "row"):
+        state = cloud(generator.uniform(0, 5, (33, 2)).astype(np.float32))
+        _, need, _ = looked_up(state, boxes[periodic], GRIDS[chosen])
+        host = list_need(state, boxes[periodic], GRIDS[chosen])
+        assert (int(need.neighbours), int(need.span), int(need.walls)) == tuple(map(int, host))
+
+
+def test_the_plan_has_room_for_the_positions_it_was_made_from(boxes: dict[bool, World]) -> None:
+    periodic = True
+    state = cloud(np.random.default_rng(3).uniform(0, 9, (MANY, 2)).astype(np.float32))
+    chosen = plan_grid(boxes[periodic], state, 1.3, 0.5, dt=0.01, fastest=2.0)
+    near, need, _ = looked_up(state, boxes[periodic], chosen)
+    everybody, *_ = looked_up(state, boxes[periodic], None)
+    assert pairs(near) == pairs(dataclasses.replace(everybody, mask=everybody.mask & (everybody.distance < chosen.reach)))
+    assert need.neighbours <= chosen.capacity
+    assert need.span <= chosen.span
+    assert chosen.refresh * 2.0 * 0.01 <= chosen.skin / 2
+
+
+def test_the_plan_of_an_empty_scene_can_be_used(boxes: dict[bool, World]) -> None:
+    state = cloud(np.zeros((0, 2), np.float32))
+    chosen = plan_grid(boxes[False], state, 1.3, 0.5, dt=0.01, fastest=2.0)
+    assert chosen.capacity >= 1
+    assert chosen.span >= 1
+    assert list_need(state, boxes[False], chosen) == (0, 0, 0)
+
+
+def test_too_little_room_is_told(boxes: dict[bool, World]) -> None:
+    state = cloud(np.full((20, 2), 3.0, np.float32))
+    _, need, _ = looked_up(state, boxes[False], GRIDS["few"]._replace(capacity=4, span=19))
+    assert need.neighbours == 19
+    assert need.span == 20
+
+
+@pytest.mark.parametrize("terms", [5, 30, 31, 32, 33, 40, 63, 64, 65, 95, 100])
+def test_sums_run_strictly_from_first_to_last(terms: int) -> None:
+    generator = np.random.default_rng(terms)
+    values = (generator.normal(size=(terms, 512)) * 10.0 ** generator.integers(-3, 4, (terms, 512))).astype(np.float32)
+    one_by_one = np.zeros(512, np.float32)
+    for row in values:
+        one_by_one = one_by_one + row
+    np.testing.assert_array_equal(jax.jit(ordered_sum)(values), one_by_one)
+
+
+def test_zeros_in_between_change_no_bit_of_a_sum() -> None:
+    generator = np.random.default_rng(9)
+    values = generator.normal(size=(2, 24, 200)).astype(np.float32)
+    short = jax.jit(ordered_sum)(values)
+    for room in (33, 40, 70):
+        padded = np.zeros((2, room, 200), np.float32)
+        padded[:, np.sort(generator.choice(room, 24, replace=False))] = values
+        np.testing.assert_array_equal(jax.jit(ordered_sum)(padded), short)
+
+
+# A run that begins thin and ends with everybody in one cell.
+CROWD, STEPS = 60, 150
+
+
+@pytest.fixture(scope="module")
+def gathering() -> Scenario:
+    angle = np.linspace(0, 2 * math.pi, CROWD, endpoint=False)
+    state = make_state(3.5 * np.stack((np.cos(angle), np.sin(angle)), 1), radius=0.02, goal=0)
+    changes = {"forces.repulsion.strength": 1.0, "motion.dt": 0.02}
+    return make_scenario(make_world(goals=[(0.0, 0.0)], reach=0.01), state, make_params(("driving", "repulsion"), changes))
+
+
+def test_everybody_in_one_cell_is_repaired_and_right(gathering: Scenario) -> None:
+    start = plan(gathering, gathering.params, gathering.state)
+    done = simulate(gathering, None, KEY, STEPS, every=STEPS)
+    assert done.health.peak_neighbours == CROWD - 1 > start.capacity  # the first plan was too small
+    reference = run(gathering.world, gathering.params, gathering.state, STEPS, every=STEPS, seed=5)
+    np.testing.assert_allclose(done.final.position, reference.final.position, atol=1e-5)
+    assert np.hypot(*np.asarray(done.final.position)).max() < 0.6
+
+
+def test_everybody_in_one_cell_is_refused_when_the_grid_was_given(gathering: Scenario) -> None:
+    small = plan(gathering, gathering.params, gathering.state)
+    with pytest.raises(CapacityError) as caught:
+        simulate(gathering, None, KEY, STEPS, every=STEPS, grid=small)
+    message = str(caught.value)
+    assert "scene: lists needed " in message
+    assert f"room for {small.capacity}, {small.span}, {small.walls} and {small.skin / 2:.3g} m" in message
+    assert message.endswith("or leave grid out to have it planned.")
+    advised = message.split("Pass grid=Grid(")[1].split("), or leave")[0]  # the advice can be pasted
+    numbers = {
+        name: float(value) if "." in value else int(value) for name, value in (pair.split("=") for pair in advised.split(", "))
+    }
+    assert simulate(gathering, None, KEY, STEPS, every=STEPS, grid=Grid(**numbers)).health.peak_neighbours == CROWD - 1
+
+
+def test_room_only_grows() -> None:
+    grown = neighbours.enlarge(GRIDS["few"], Need(*map(np.int64, (99, 99, 9))), 60, 6)
+    assert (grown.capacity, grown.span, grown.walls) == (60, 60, 6)
+    assert neighbours.enlarge(GRIDS["few"], Need(*map(np.int64, (1, 1, 1))), 60, 6) == GRIDS["few"]
