@@ -177,19 +177,22 @@ def _source(raster: _Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarra
 
 
 def _slope(time: np.ndarray, cell: float) -> np.ndarray:
-    """Gradient (2, rows, columns), first x then y: central differences, one-sided beside what cannot be reached."""
+    """Gradient (2, rows, columns), first x then y: central differences, one-sided beside what cannot be reached.
+
+    On a crest, from where two ways round are equally long, the steeper side is taken: a mean would leave people standing there.
+    """
     result = []
     for axis in (1, 0):
-        step = np.full_like(time, math.nan)
-        ahead = np.isfinite(time)
+        ahead, behind = np.full((2, *time.shape), math.nan)
         low, high = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
         if axis == 0:
             low, high = low[::-1], high[::-1]
-        both = ahead[low] & ahead[high]
-        step[low] = np.where(both, np.where(both, time[high], 0.0) - np.where(both, time[low], 0.0), math.nan)
-        behind = np.full_like(time, math.nan)
-        behind[high] = step[low]
-        total = np.nan_to_num(step) + np.nan_to_num(behind)
-        count = np.isfinite(step).astype(int) + np.isfinite(behind)
-        result.append(total / np.maximum(count, 1) / cell)
+        both = np.isfinite(time[low]) & np.isfinite(time[high])
+        ahead[low] = np.where(both, np.where(both, time[high], 0.0) - np.where(both, time[low], 0.0), math.nan)
+        behind[high] = ahead[low]
+        count = np.isfinite(ahead).astype(int) + np.isfinite(behind)
+        mean = (np.nan_to_num(ahead) + np.nan_to_num(behind)) / np.maximum(count, 1)
+        crest = (behind > 0) & (ahead < 0)
+        steeper = np.where(-ahead >= behind, ahead, behind)
+        result.append(np.where(crest, steeper, mean) / cell)
     return np.stack(result)
