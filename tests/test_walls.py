@@ -1,0 +1,255 @@
+"""One wall is one wall, however it is cut, bent or rounded; and nobody goes through one unseen."""
+
+import dataclasses
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from scenes import make_params, make_state, make_world, run
+
+from crowdlab import walls
+from crowdlab.forces import base
+from crowdlab.neighbours import find
+from crowdlab.params import Params
+from crowdlab.state import State, World
+
+NAMES = ("wall_contact", "wall_repulsion")
+MANY = 400  # places measured at once
+Points = np.ndarray
+
+
+@pytest.fixture
+def pressed(x64: None) -> Params:
+    """Double precision, and the default wall forces."""
+    return make_params(NAMES)
+
+
+@jax.jit
+def felt(params: Params, state: State, world: World) -> jax.Array:
+    near, _ = find(state, world, None, jax.random.key(0))
+    return base.total(params, state, near, world)
+
+
+def push(params: Params, world: World, place: Any) -> Points:
+    """Acceleration (n, 2) at places (n, 2), from walls alone."""
+    place = np.asarray(place, float).reshape(-1, 2)
+    rows = np.resize(place, (MANY, 2))
+    return np.asarray(felt(params, make_state(rows), world)).T[: len(place)]
+
+
+def chain(points: Any) -> Points:
+    """Segments (n - 1, 2, 2) along a polyline."""
+    points = np.asarray(points, float)
+    return np.stack((points[:-1], points[1:]), 1)
+
+
+def straight(pieces: int, length: float = 4.0) -> Points:
+    return chain(np.stack((np.linspace(-length / 2, length / 2, pieces + 1), np.zeros(pieces + 1)), 1))
+
+
+def size(vectors: Points) -> Points:
+    return np.hypot(*vectors.T)
+
+
+def places() -> Points:
+    """Round a straight wall, past its ends too; some touch it."""
+    generator = np.random.default_rng(4)
+    return np.stack((generator.uniform(-2.6, 2.6, MANY), generator.uniform(0.1, 0.9, MANY) * generator.choice((-1, 1), MANY)), 1)
+
+
+@pytest.mark.parametrize("pieces", [2, 10, 100])
+def test_a_wall_in_pieces_pushes_like_a_whole_one(pieces: int, pressed: Params) -> None:
+    whole, cut = push(pressed, make_world(straight(1)), places()), push(pressed, make_world(straight(pieces)), places())
+    assert size(whole).max() > 100
+    np.testing.assert_allclose(cut, whole, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("pieces", [10, 100])
+def test_a_wall_in_pieces_guides_along_the_same_way(pieces: int, pressed: Params) -> None:
+    def way(count: int) -> Points:
+        world = make_world(straight(count), [(1.9, -0.4)])
+        params = make_params(("driving", *NAMES), {"motion.dt": 0.01})
+        return np.asarray(
+            run(world, params, make_state([(-1.9, 0.45), (-1.5, 0.3), (0.05, 0.6)], goal=0), 200, every=200).final.position
+        )
+
+    np.testing.assert_allclose(way(pieces), way(1), atol=1e-6)
+
+
+def test_direction_and_order_of_segments_do_not_matter(pressed: Params) -> None:
+    room = chain([(-2, -1), (2, -1), (2, 1), (0, 0.3), (-2, 1), (-2, -1)])
+    generator = np.random.default_rng(6)
+    place = generator.uniform((-2.5, -1.5), (2.5, 1.5), (MANY, 2))
+    expected = push(pressed, make_world(room), place)
+    for mixed in (room[:, ::-1], room[::-1], generator.permutation(room), np.roll(room, 2, 0)):
+        np.testing.assert_allclose(push(pressed, make_world(mixed), place), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 5, 10])
+@pytest.mark.parametrize("gap", [0.1, 0.3, 0.6])
+def test_an_inward_bend_changes_the_force_by_less_than_two_percent(degrees: float, gap: float, pressed: Params) -> None:
+    # Two walls that rise from the corner to both sides: a person above feels the bend from inside.
+    half = math.radians(degrees) / 2
+    arm = 3 * np.array([math.cos(half), math.sin(half)])
+    world = make_world(chain([arm * (-1, 1), (0, 0), arm]))
+    along = np.linspace(-0.8, 0.8, MANY)
+    nearest = np.stack((along, np.abs(along) * math.tan(half) + gap / math.cos(half)), 1)  # at one distance from the nearer wall
+    force = size(push(pressed, world, nearest))
+    far = force[0]
+    assert np.abs(force / far - 1).max() < 0.02
+    assert np.abs(np.diff(force)).max() / far < 0.02
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["inside", "outside"])
+@pytest.mark.parametrize("gap", [0.2, 0.5])
+def test_a_rounded_wall_does_not_flicker(inside: bool, gap: float, pressed: Params) -> None:
+    radius, count = 3.0, 64
+    angle = np.linspace(0, 2 * math.pi, count + 1)
+    ring = radius * np.stack((np.cos(angle), np.sin(angle)), 1)
+    ring[-1] = ring[0]
+    walk = np.linspace(0, 4 * 2 * math.pi / count, MANY)  # past four pieces
+    around = np.stack((np.cos(walk), np.sin(walk)), 1)
+    line = shapely.LineString(ring)
+    away = np.empty(MANY)
+    for number, unit in enumerate(around):  # walk at one distance from the wall as it is, not from the circle
+        low, high = (radius - 2 * gap - 0.1, radius - 1e-3) if inside else (radius, radius + 2 * gap + 0.1)
+        for _ in range(40):
+            middle = (low + high) / 2
+            farther = line.distance(shapely.Point(middle * unit)) > gap
+            low, high = (middle, high) if farther == inside else (low, middle)
+        away[number] = low
+    force = push(pressed, make_world(chain(ring)), away[:, None] * around)
+    assert size(force).max() / size(force).min() < 1.02
+    radial = (force * around).sum(1) / size(force)
+    assert (radial < -0.99).all() if inside else (radial > 0.99).all()
+
+
+def test_passing_the_end_of_a_wall_and_an_outward_corner_is_continuous(pressed: Params) -> None:
+    step = 1e-7
+    for world, vertex in ((make_world(straight(1, 2.0)), (1.0, 0.0)), (make_world(chain([(-2, 0), (1, 0), (1, -2)])), (1.0, 0.0))):
+        before = push(pressed, world, np.add(vertex, [(-step, 0.3), (-step, 0.24), (0.3, step)]))
+        after = push(pressed, world, np.add(vertex, [(step, 0.3), (step, 0.24), (0.3, -step)]))
+        np.testing.assert_allclose(before, after, rtol=1e-5, atol=1e-4)
+    # Round the outward corner at one distance the force stays the same: no corner counts twice.
+    angle = np.linspace(-0.6, math.pi / 2 + 0.6, MANY)
+    turn = np.stack((np.cos(np.clip(angle, 0, math.pi / 2)), np.sin(np.clip(angle, 0, math.pi / 2))), 1) * 0.3
+    slide = np.stack((np.minimum(math.pi / 2 - angle, 0), np.minimum(angle, 0)), 1)
+    force = size(push(pressed, world, np.add((1.0, 0.0), turn + slide)))
+    np.testing.assert_allclose(force, force[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("degrees", [15, 30, 60, 90, 120, 170])
+def test_a_shared_outward_corner_counts_once(degrees: float, pressed: Params) -> None:
+    turn = math.radians(degrees)
+    world = make_world(chain([(-3, 0), (0, 0), (3 * math.cos(turn), -3 * math.sin(turn))]))
+    alone = push(pressed, make_world(straight(1)), [(0.0, 0.3)])
+    bisector = math.pi / 2 - turn / 2
+    corner = push(pressed, world, [(0.3 * math.cos(bisector), 0.3 * math.sin(bisector))])
+    np.testing.assert_allclose(size(corner), size(alone), rtol=1e-9)
+    np.testing.assert_allclose(corner / size(corner), [[math.cos(bisector), math.sin(bisector)]], atol=1e-9)
+
+
+def test_a_right_angled_inner_corner_counts_two(pressed: Params) -> None:
+    alone = size(push(pressed, make_world(straight(1)), [(0.0, 0.3)]))[0]
+    corner = push(pressed, make_world(chain([(0, 3), (0, 0), (3, 0)])), [(0.3, 0.3)])
+    np.testing.assert_allclose(corner, [[alone, alone]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_at_a_t_junction_the_far_side_feels_one_wall(side: int, pressed: Params) -> None:
+    alone = size(push(pressed, make_world(straight(1)), [(0.0, 0.3)]))[0]
+    tee = make_world(np.concatenate((straight(1), chain([(0, 0), (0, -2)]))))
+    np.testing.assert_allclose(push(pressed, tee, [(0.001 * side, 0.3)]), [[0, alone]], rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(push(pressed, tee, [(0.3 * side, -0.3)]), [[alone * side, -alone]], rtol=1e-6)
+
+
+def test_two_separate_parallel_walls_both_count(pressed: Params) -> None:
+    # Both on one side: two walls, not one. On opposite sides they balance.
+    near, far = push(pressed, make_world(straight(1)), [(0.0, 0.3), (0.0, 0.4)])
+    double = make_world(np.concatenate((straight(1), straight(1) - (0, 0.1))))
+    np.testing.assert_allclose(push(pressed, double, [(0.0, 0.3)]), [near + far], rtol=1e-9)
+    corridor = make_world(np.concatenate((straight(1), straight(1) + (0, 0.6))))
+    np.testing.assert_allclose(push(pressed, corridor, [(0.1, 0.3)]), [[0, 0]], atol=1e-9)
+
+
+def test_a_closed_narrow_corridor_balances_too(pressed: Params) -> None:
+    # Joined at the far ends the two sides are one connected wall, yet they face each other.
+    world = make_world(chain([(-3, 0), (3, 0), (3, 0.6), (-3, 0.6), (-3, 0)]))
+    np.testing.assert_allclose(push(pressed, world, [(0.1, 0.3)]), [[0, 0]], atol=1e-9)
+    alone = push(pressed, make_world(straight(1)), [(0.0, 0.2), (0.0, 0.4)])
+    np.testing.assert_allclose(push(pressed, world, [(0.1, 0.2)]), [alone[0] - alone[1]], rtol=1e-9, atol=1e-10)
+
+
+# Distances and crossings against shapely; one shape for all examples.
+SOME = 12
+number = some.one_of(some.floats(-5, 5).map(lambda x: round(x, 3)), some.integers(-3, 3).map(float))
+point = some.tuples(number, number)
+segments = some.lists(some.tuples(point, point).filter(lambda s: math.dist(*s) > 1e-2), min_size=1, max_size=SOME)
+points = some.lists(point, min_size=1, max_size=SOME)
+
+
+def fill(rows: Any) -> Points:
+    """Repeated up to SOME rows."""
+    return np.resize(np.asarray(rows, float), (SOME, *np.shape(rows)[1:]))
+
+
+def raw(rows: Points) -> World:
+    """A world with these segments as they are, uncut, so that shapes stay the same."""
+    return dataclasses.replace(
+        make_world(),
+        walls=jnp.asarray(rows),
+        wall_vertices=jnp.asarray(rows[:, 0]),
+        wall_directions=jnp.zeros((SOME, 1, 2)),
+        wall_part=jnp.arange(2 * SOME, dtype=jnp.int32),
+    )
+
+
+distance = jax.jit(walls.distances)
+through = jax.jit(walls.crossed)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=segments, place=points)
+def test_distances_are_those_of_shapely(rows: Any, place: Any) -> None:
+    with jax.enable_x64(True):
+        rows, place = fill(rows), fill(place)
+        ours = np.asarray(distance(jnp.asarray(place.T), raw(rows)))
+    lines, dots = shapely.linestrings(rows), shapely.points(place)
+    np.testing.assert_allclose(ours[:SOME], shapely.distance(lines[:, None], dots), atol=1e-10)
+    np.testing.assert_allclose(ours[SOME:], shapely.distance(shapely.points(rows[:, 0])[:, None], dots), atol=1e-10)
+
+
+@settings(max_examples=200, deadline=None)
+@given(rows=segments, before=points, after=points)
+def test_who_goes_through_a_wall_is_who_shapely_says(rows: Any, before: Any, after: Any) -> None:
+    with jax.enable_x64(True):
+        rows, before, after = fill(rows), fill(before), fill(after)
+        index = jnp.broadcast_to(jnp.arange(2 * SOME, dtype=jnp.int32)[:, None], (2 * SOME, SOME))
+        ours = np.asarray(through(jnp.asarray(before.T), jnp.asarray(after.T), index, raw(rows)))
+    ways, lines = shapely.linestrings(np.stack((before, after), 1)), shapely.linestrings(rows)
+    # To start or end on a wall, or to slide along it, is not to go through.
+    certain = shapely.crosses(ways[:, None], lines) & (shapely.distance(shapely.points(before)[:, None], lines) > 1e-9)
+    certain &= shapely.distance(shapely.points(after)[:, None], lines) > 1e-9
+    possible = shapely.distance(ways[:, None], lines) < 1e-9
+    assert (ours >= certain.any(1)).all()
+    assert (ours <= possible.any(1)).all()
+
+
+def test_a_step_through_a_corner_does_not_slip_between_two_walls() -> None:
+    world = make_world(chain([(-1, 0), (0, 0), (1, 0)]))
+    index = jnp.arange(2, dtype=jnp.int32)[:, None]
+    assert walls.crossed(jnp.asarray([[0.0], [0.1]]), jnp.asarray([[0.0], [-0.1]]), index, world).all()
+
+
+def test_without_walls_nothing_is_felt_or_crossed() -> None:
+    world = make_world()
+    none = jnp.zeros((0, 3), jnp.int32)
+    assert walls.distances(jnp.zeros((2, 3)), world).shape == (0, 3)
+    assert walls.measure(jnp.zeros((2, 3)), none, world).total(jnp.zeros((0, 3))).tolist() == [0, 0, 0]
+    assert not walls.crossed(jnp.zeros((2, 3)), jnp.ones((2, 3)), none, world).any()
