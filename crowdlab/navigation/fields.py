@@ -26,7 +26,6 @@ class _Raster:
     """What all goals of a floor share."""
 
     floor: Floor
-    stoutest: float  # m, radius of the stoutest person
     cell: float  # m
     nodes: np.ndarray  # (rows, columns, 2) m
     trusted: np.ndarray  # (rows, columns) bool: in the area and not too near a wall
@@ -77,27 +76,33 @@ def ways(
     if not goals:
         return np.zeros((0, 3, rows, columns), np.float32)
     x, y = lower[0] + cell * np.arange(columns), lower[1] + cell * np.arange(rows)
-    raster = _lay_raster(floor, x, y, cell, radius, stoutest)
+    raster = _lay_raster(floor, x, y, cell, radius)
     field = np.empty((len(goals), 3, rows, columns), np.float32)
     points = raster.nodes.reshape(-1, 2)
     margins = [stoutest if leaving else 0.0 for leaving in leaves]
     aims = [nearest_points(points, edges, margin) for edges, margin in zip(goals, margins, strict=True)]
     near = np.stack([np.hypot(*(aim.point - points).T).reshape(rows, columns) for aim in aims])
-    source = np.stack([_source(raster, aim.point, distance) for aim, distance in zip(aims, near, strict=True)])
+    seen = np.zeros(near.shape, bool)
+    for edges, margin, aim, mask in zip(goals, margins, aims, seen, strict=True):
+        mask[raster.trusted] = in_sight(
+            points[raster.trusted.ravel()], aim.of(raster.trusted.ravel()), edges, margin, floor.walls, stoutest
+        )
+    # In plain sight the time is the distance: exact far from the goal too, and from there the sweeps go on round the corners.
+    source = seen | np.stack([_source(raster, aim.point, distance) for aim, distance in zip(aims, near, strict=True)])
     times = travel_times(np.where(source, near, math.inf), raster.trusted, 1.0 / raster.speed, cell)
-    for number, (edges, margin, aim) in enumerate(zip(goals, margins, aims, strict=True)):
-        field[number] = _way(raster, edges, margin, aim, source[number], times[number])
+    for number, aim in enumerate(aims):
+        field[number] = _way(raster, aim, source[number], seen[number], times[number])
     return field
 
 
-def _lay_raster(floor: Floor, x: np.ndarray, y: np.ndarray, cell: float, radius: float, stoutest: float) -> _Raster:
+def _lay_raster(floor: Floor, x: np.ndarray, y: np.ndarray, cell: float, radius: float) -> _Raster:
     nodes = np.stack(np.meshgrid(x, y), -1)
     near = _wall_distance(floor.walls, x, y, max(radius, cell))
     inside = floor.inside(nodes.reshape(-1, 2)).reshape(near.shape)
     trusted = inside & (near > cell / math.sqrt(2))
     share = np.clip(near / radius, 0.0, 1.0)
     speed = np.maximum(SLOWEST, share**2)
-    return _Raster(floor, stoutest, cell, nodes, trusted, speed, _way_back(floor, nodes, trusted, inside))
+    return _Raster(floor, cell, nodes, trusted, speed, _way_back(floor, nodes, trusted, inside))
 
 
 def _wall_distance(walls: np.ndarray, x: np.ndarray, y: np.ndarray, most: float) -> np.ndarray:
@@ -134,16 +139,10 @@ def _way_back(floor: Floor, nodes: np.ndarray, trusted: np.ndarray, inside: np.n
     return back
 
 
-def _way(
-    raster: _Raster, edges: np.ndarray, margin: float, aim: Aim, source: np.ndarray, time: np.ndarray
-) -> np.ndarray:
+def _way(raster: _Raster, aim: Aim, source: np.ndarray, seen: np.ndarray, time: np.ndarray) -> np.ndarray:
     """Way to one goal and where it is in sight, (3, rows, columns)."""
     shape = raster.trusted.shape
     points = raster.nodes.reshape(-1, 2)
-    field = np.zeros((3, *shape))
-    field[2] = -1.0
-    if not source.any():
-        return field
     straight = (aim.point - points).T.reshape(2, *shape)
     way = np.where(source, straight, -_slope(time, raster.cell))
     length = np.hypot(*way)
@@ -155,11 +154,7 @@ def _way(
     push = np.where(far > 0, push / np.maximum(far, 1e-9), 0.0)
     back = (push + 0.5 * np.where(good, way, 0.0).reshape(2, -1)[:, home]).reshape(2, *shape)
     back /= np.maximum(np.hypot(*back), 1e-9)
-    seen = np.zeros(shape, bool)
-    seen[good] = in_sight(points[good.ravel()], aim.of(good.ravel()), edges, margin, raster.floor.walls, raster.stoutest)
-    field[:2] = np.where(good, way, back)
-    field[2] = np.where(good, seen, -1.0)
-    return field
+    return np.stack([*np.where(good, way, back), np.where(good, seen, -1.0)])
 
 
 def _source(raster: _Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarray:
