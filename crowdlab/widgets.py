@@ -37,10 +37,10 @@ NAMES = "172px"  # width of the sliders' labels
 Move = Callable[[str, float], None]
 
 
-def label(path: str, spec: Spec, letter: str = "") -> str:
-    """`name letter [unit]` as a person says it: the last word of the path, after its force where that tells more."""
+def label(path: str, spec: Spec) -> str:
+    """`name letter [unit]` as a person says it; the force stands in front where no switch above the slider says it."""
     *_, owner, name = path.split(".")
-    words = [*([] if owner in ("people", "motion", "driving", "contact") else [owner]), name, letter]
+    words = [*([owner] if path in FIRST and owner == "repulsion" else []), name, FIRST.get(path, "")]
     unit = "" if spec.unit in ("", "1") else f"[{written(spec.unit)}]"
     return " ".join(filter(None, [*words, unit])).replace("_", " ")
 
@@ -57,8 +57,9 @@ def slider(path: str, value: float, spec: Spec, move: Move) -> Any:
         name = path.removeprefix("switches.").replace("_", " ")
         made: Any = w.Checkbox(value=value != 0, description=f"{name} acts", tooltip=tooltip, indent=False)
     else:
+        name = label(path, spec) if math.isfinite(value) else f"{label(path, spec)} (off)"
         value = value if math.isfinite(value) else spec.high
-        look = {"description": label(path, spec, FIRST.get(path, "")), "tooltip": tooltip, "layout": w.Layout(width="98%")}
+        look = {"description": name, "tooltip": tooltip, "layout": w.Layout(width="98%")}
         style = {"description_width": NAMES}
         if spec.log and spec.low > 0:
             low, high = _ends(math.log10(value), math.log10(spec.low), math.log10(spec.high), 0.02)
@@ -71,10 +72,26 @@ def slider(path: str, value: float, spec: Spec, move: Move) -> Any:
     def moved(change: dict[str, Any]) -> None:
         # A page that opens sends 0.49999999 back for the 0.5 it was given: no order of anybody.
         if not math.isclose(change["new"], change["old"], rel_tol=1e-6):
+            if not path.startswith("switches."):
+                made.description = label(path, spec)
             move(path, float(change["new"]))
 
     made.observe(moved, "value")
     return made
+
+
+def folding(title: str, content: Sequence[Any], *, unfolded: bool = False) -> Any:
+    """A box that opens and closes by a button, by keyboard too."""
+    box = w.VBox(list(content))
+    button = w.ToggleButton(value=unfolded, description=title, layout=w.Layout(width="98%", margin="6px 0 2px 0"))
+
+    def turn(_change: Any = None) -> None:
+        box.layout.display = "flex" if button.value else "none"
+        button.icon = "caret-down" if button.value else "caret-right"
+
+    button.observe(turn, "value")
+    turn()
+    return w.VBox([button, box])
 
 
 def _ends(value: float, low: float, high: float, step: float) -> tuple[float, float]:
@@ -96,7 +113,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.session = session
         scenario = session.scenario
         self.plaza = Plaza(scenario, width=490, height=380)
-        self.plots = Timeline(session.observe, width=490, height=86)
+        self.plots = Timeline(session.observe, width=490, height=72)
         self.live = BokehLive((self.plaza, self.plots), label=f"{scenario.title}: people and time series", picked=self._picked)
         self.loop = Loop(session, self._draw, name=scenario.name, tell=self._tell)
         self._drawn: int | None = 0  # points of the series that the page already has; None when it must get all of them
@@ -105,7 +122,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         present = session.controls()
         self.sliders = {path: slider(path, *present[path], self._move) for path in [*FIRST, *present] if path in present}
         scene = w.HBox([self.live, self._column(every_parameter)], layout=WRAPPED)
-        super().__init__([self._buttons, self.status, scene])
+        super().__init__([self._buttons, scene])
 
     def _build_buttons(self) -> None:
         small, box = w.Layout(width="84px"), w.Layout(width="132px")
@@ -128,7 +145,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.speed.observe(lambda change: setattr(self.loop.pace, "speed", change["new"]), "value")
         self.seed.observe(lambda change: self._again(lambda: self.session.reset(seed=change["new"])), "value")
         self.people.observe(lambda change: self._again(lambda: self.session.people(change["new"])), "value")
-        row = [self.play, self.step, self.reset, self.speed, self.people, self.seed, self.defaults]
+        row = [self.play, self.step, self.reset, self.speed, self.people, self.seed, self.defaults, self.status]
         self._buttons = w.HBox(row, layout=w.Layout(flex_flow="row wrap"))
 
     def _column(self, every_parameter: bool) -> Any:
@@ -136,19 +153,20 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.person = w.BoundedIntText(value=0, min=0, max=MOST_PEOPLE, description="person", continuous_update=False)
         self.person.observe(lambda change: None if self._quiet else self._inspect(change["new"]), "value")
         self.report = w.HTML("Pause, then click a person or type a number.")
-        rest = w.VBox(self._grouped([path for path in self.sliders if path not in FIRST]))
-        folded = w.Accordion([rest, w.VBox([self.person, self.report])], titles=("all parameters", "inspect a person"))
-        folded.selected_index = 0 if every_parameter else None
+        rest = self._grouped([path for path in self.sliders if path not in FIRST])
+        self.others = folding("All parameters", rest, unfolded=every_parameter)
+        self.inspector = folding("Inspect a person", [self.person, self.report])
         first = [self.sliders[path] for path in FIRST if path in self.sliders]
-        return w.VBox([*first, folded], layout=w.Layout(flex="1 1 360px", min_width="340px"))
+        return w.VBox([*first, self.others, self.inspector], layout=w.Layout(flex="1 1 360px", min_width="340px"))
 
     def _grouped(self, paths: Sequence[str]) -> list[Any]:
         """The sliders of each force under its switch, then those of the motion."""
-        groups: dict[str, list[Any]] = {}
-        for path in sorted(paths, key=lambda path: (path.split(".")[-2 if path.count(".") > 1 else -1], path.count("."))):
-            parts = path.split(".")
-            groups.setdefault(parts[1] if parts[0] in ("forces", "switches") else parts[0], []).append(self.sliders[path])
-        return [widget for name in sorted(groups) for widget in groups[name]]
+
+        def place(path: str) -> tuple[bool, str, bool, str]:
+            room, name, *_ = path.split(".")
+            return room == "motion", name if room != "motion" else "", room == "forces", path
+
+        return [self.sliders[path] for path in sorted(paths, key=place)]
 
     # What the buttons and sliders do: leave notes -----------------------------------------------------------------------------
 
@@ -180,8 +198,11 @@ class Panel(w.VBox):  # type: ignore[misc]
 
     def _default(self) -> None:
         for path, (value, _) in self.session.controls(of=self.session.scenario.params).items():
-            if path in self.sliders and math.isfinite(value):
+            if math.isfinite(value):
                 self.sliders[path].value = value
+            elif math.isfinite(self.session.controls()[path][0]):
+                self._move(path, value)
+                self.sliders[path].description += " (off)"
 
     def _picked(self, ids: list[int]) -> None:
         if ids:

@@ -106,7 +106,7 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
     film = Film.of(source, scenario)
     scenario = film.scenario
     plaza = Plaza(scenario, width=560, height=520)
-    plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)), margin_left=70)
+    plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)))
     plots.show({"t": film.times, **film.series})
     plots.time.end = max(float(film.times[-1]), 1e-9)
     for mark in plots.marks:

@@ -24,7 +24,7 @@ from crowdlab import geometry
 from crowdlab.params import Params
 from crowdlab.scenario import Scenario
 from crowdlab.state import State
-from crowdlab.views.theme import LIGHT, Painted, Theme
+from crowdlab.views.theme import LEFT, LIGHT, Painted, Theme
 
 VIRIDIS: tuple[str, ...] = tuple(Viridis256)
 LABELLED_GOALS = 8  # more goals than this share names
@@ -53,7 +53,7 @@ class Plaza(Painted):
             y_axis_label="y [m]",
             title=" ",
             tools=[],
-            min_border_left=62,
+            min_border_left=LEFT,
         )
         self.figure.grid.visible = False
         wheel = WheelZoomTool()

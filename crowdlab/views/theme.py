@@ -27,6 +27,7 @@ DARK = Theme(
     "#111111", "#dddddd", "#555555", "#1d2126", "#c4c4c4", "#2fc797", "#f0a04b", "#f2f2f2", "#6cbcf0", "#f0a04b", "#2fc797"
 )
 
+LEFT = 78  # pixels kept for the labels on the left, so that the axes of figures one below the other stand in line
 SLOTS = ("first", "second", "third")
 
 

@@ -10,7 +10,7 @@ from bokeh.models import ColumnDataSource, Legend, LegendItem, Range1d, Span
 from bokeh.plotting import figure
 
 from crowdlab.observe import OBSERVABLES
-from crowdlab.views.theme import LIGHT, SLOTS, Painted, Theme
+from crowdlab.views.theme import LEFT, LIGHT, SLOTS, Painted, Theme
 
 SMALL = {"m": 0.05}  # by unit: end of a range before there is anything to show
 FIRST_SECONDS = 10.0  # s, length of the time axis at first
@@ -19,11 +19,8 @@ FIRST_SECONDS = 10.0  # s, length of the time axis at first
 class Timeline(Painted):
     """Observables against time, one small plot per unit. `layout` is the Bokeh column, `series` its source."""
 
-    def __init__(
-        self, names: Sequence[str], *, theme: Theme = LIGHT, width: int = 640, height: int = 100, margin_left: int = 62
-    ) -> None:
+    def __init__(self, names: Sequence[str], *, theme: Theme = LIGHT, width: int = 640, height: int = 100) -> None:
         super().__init__(theme)
-        self.margin_left = margin_left
         self.marks: list[Any] = []  # one upright line per plot, at the instant shown; invisible until a page moves it
         self.names = tuple(names)
         self.series = ColumnDataSource({"t": np.zeros(0), **{name: np.zeros(0) for name in names}}, name="series")
@@ -50,11 +47,11 @@ class Timeline(Painted):
             y_range=Range1d(0.0, SMALL.get(unit, 1.0)),
             tools="",
             title=None,
-            min_border_left=self.margin_left,
+            min_border_left=LEFT,
         )
         plot.toolbar_location = None
         plot.yaxis.axis_label = shown
-        plot.yaxis.axis_label_text_font_size = "11px"
+        plot.yaxis.axis_label_text_font_size = "10px"
         plot.yaxis.ticker.desired_num_ticks = 4
         items = []
         for slot, name in zip(SLOTS * len(members), members, strict=False):
