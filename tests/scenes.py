@@ -20,6 +20,9 @@ from crowdlab.simulation import Run, rollout
 from crowdlab.state import State, World
 
 
+HFV = ("contact", "driving", "repulsion", "wall_contact", "wall_repulsion")
+
+
 def real(values: Any) -> jax.Array:
     """In the float type of the moment."""
     return jnp.asarray(np.asarray(values, float), jnp.result_type(float))
@@ -99,8 +102,8 @@ def make_state(
 
 
 def make_params(names: Sequence[str] | None = None, changes: Mapping[str, Any] | None = None) -> Params:
-    """The forces `names` (all registered ones when left out) with some leaves replaced, each () or (N,)."""
-    forces = {name: FORCES[name]() for name in (FORCES if names is None else names)}
+    """The forces `names` (the five of Helbing, Farkas & Vicsek when left out) with some leaves replaced, each () or (N,)."""
+    forces = {name: FORCES[name]() for name in (HFV if names is None else names)}
     params = Params(forces=forces, switches=dict.fromkeys(forces, 1.0), motion=Walking(), people=People())
     for path, value in (changes or {}).items():
         params = numbers.replace(params, path, value)
