@@ -46,7 +46,7 @@ class World:
     wall_vertices: Array  # (V, 2) m, each point where segments end or meet, once
     wall_directions: Array  # (V, D, 2) unit, from the vertex along each segment that meets there; zero rows pad
     wall_part: Array  # (W + V,) int32, which connected wall each segment and then each vertex belongs to
-    goals: Array  # (G, E, 2, 2) m, edges of each goal; a point is one edge of no length; edges of no length in the middle of the last one pad it
+    goals: Array  # (G, E, 2, 2) m, edges of each goal; a point is one of no length; padded by such in the middle of the last
     goal_leaves: Array  # (G,) bool: people who reach it leave the scene (exit) or stand (target)
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
     ways: Array  # (G, 3, rows, columns): unit vector towards the goal; 1 where it is in plain sight, -1 at walls

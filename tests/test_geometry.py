@@ -176,7 +176,20 @@ def test_an_exit_on_the_outline_opens_the_wall() -> None:
 
 def room_with_door(width: float) -> list[list[float]]:
     low, high = 5 - width / 2, 5 + width / 2
-    return [[0, 0], [10, 0], [10, low], [10.2, low], [10.2, 2], [13, 2], [13, 8], [10.2, 8], [10.2, high], [10, high], [10, 10], [0, 10]]
+    return [
+        [0, 0],
+        [10, 0],
+        [10, low],
+        [10.2, low],
+        [10.2, 2],
+        [13, 2],
+        [13, 8],
+        [10.2, 8],
+        [10.2, high],
+        [10, high],
+        [10, 10],
+        [0, 10],
+    ]
 
 
 @pytest.mark.parametrize(("width", "passable"), [(0.45, False), (0.4999, False), (0.5, True), (0.52, True), (0.6, True)])
@@ -278,7 +291,11 @@ def test_points_fill_the_area() -> None:
 @pytest.mark.parametrize(
     ("places", "radii", "message"),
     [
-        ([[2, 2], [2.549, 2]], [0.25, 0.3], r"first and second: overlap by 0\.001 m, their centres are 0\.549 m apart, allowed are 0\.55 m"),
+        (
+            [[2, 2], [2.549, 2]],
+            [0.25, 0.3],
+            r"first and second: overlap by 0\.001 m, their centres are 0\.549 m apart, allowed are 0\.55 m",
+        ),
         ([[2, 2], [5, 5.5]], [0.25, 0.25], r"second at \(5, 5\.5\) m: stands inside world\.obstacles\[0\]"),
         ([[2, 2], [9.9, 5]], [0.25, 0.25], r"second at .*: its centre is 0\.1 m from a wall, allowed is its radius of 0\.25 m"),
         ([[2, 2], [5, 3.8]], [0.25, 0.25], r"second .*0\.2 m from a wall"),
@@ -322,7 +339,9 @@ def test_any_polygon_gives_a_sound_floor_or_an_error_with_a_place(outer: list, h
     lengths = np.hypot(arrays["wall_directions"][..., 0], arrays["wall_directions"][..., 1])
     assert np.all((np.abs(lengths - 1) < 1e-12) | (lengths == 0))
     assert (lengths > 0).sum() == 2 * len(walls)
-    drawn = floor.area.boundary if len(set(line)) == 1 else shapely.GeometryCollection([floor.area.boundary, shapely.LineString(line)])
+    drawn = (
+        floor.area.boundary if len(set(line)) == 1 else shapely.GeometryCollection([floor.area.boundary, shapely.LineString(line)])
+    )
     assert shapely.hausdorff_distance(shapely.MultiLineString(list(walls)), drawn) < 1e-6
     middles = shapely.points(walls.mean(1))
     assert shapely.STRtree(shapely.linestrings(walls)).query(middles, "dwithin", distance=1e-9).shape[1] == len(walls)

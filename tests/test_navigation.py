@@ -12,9 +12,9 @@ import pytest
 import shapely
 from scipy.sparse.csgraph import dijkstra
 
+from crowdlab import navigation
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Floor, covers, edges_of, lay_floor, read_area, read_place, sample_points, within
-from crowdlab import navigation
 from crowdlab.navigation import choose_cell, pad_goals
 from crowdlab.navigation.sight import in_sight, nearest_points
 from crowdlab.scenario import Scenario, build
@@ -89,7 +89,8 @@ def test_narrow_doors_are_found_and_passed_with_clearance(width: float) -> None:
 
 
 def test_too_narrow_a_door_is_refused_before_the_start() -> None:
-    with pytest.raises(ScenarioError, match=r"goals\.goal: unreachable for radius 0\.25 m from groups\.all\.positions\[0\] at \(2, 2\) m"):
+    message = r"goals\.goal: unreachable for radius 0\.25 m from groups\.all\.positions\[0\] at \(2, 2\) m"
+    with pytest.raises(ScenarioError, match=message):
         scenario(DOOR[0.45], EXIT, [[2, 2]])
     assert scenario(DOOR[0.45], EXIT, [[2, 2]], radius=0.2).world.ways.shape[0] == 1
 
@@ -111,7 +112,7 @@ def test_ring_sector_of_300_degrees_is_walked_inside() -> None:
     turn = np.radians(np.linspace(0, 300, 121))
     arc = np.stack([np.cos(turn), np.sin(turn)], 1)
     ring = np.concatenate([5 * arc, 3 * arc[::-1]]).tolist()
-    state, path, length = walk(scenario(ring, {"point": (4 * arc[-5]).tolist()}, [[4.0, 0.3], [3.5, 0.5], [4.5, 0.5]]), 26)
+    state, path, _ = walk(scenario(ring, {"point": (4 * arc[-5]).tolist()}, [[4.0, 0.3], [3.5, 0.5], [4.5, 0.5]]), 26)
     assert (state.arrived >= 0).all()
     assert floor_of(ring).clearance(path.reshape(-1, 2)).min() > 0.24
     assert covers(read_area(ring), path.reshape(-1, 2)).all()
@@ -154,7 +155,8 @@ def test_sight_is_that_of_a_body_and_exact() -> None:
     floor = floor_of(ROOM, obstacles=[[[3, 0.9], [4, 0.9], [4, 6], [3, 6]], [[6, 3], [9, 2], [7.5, 5]]])
     points = sample_points(within(floor, floor.area, 0.01), 3000, jax.random.key(3), "points")
     walls = shapely.MultiLineString(list(floor.walls))
-    for shape in (read_place("", point=[11, 7]), read_place("", line=[[1, 1], [1, 4]]), read_place("", polygon=[[5, 6.5], [6, 6.5], [6, 7.5], [5, 7.5]])):
+    block = [[5, 6.5], [6, 6.5], [6, 7.5], [5, 7.5]]
+    for shape in (read_place("", point=[11, 7]), read_place("", line=[[1, 1], [1, 4]]), read_place("", polygon=block)):
         edges = edges_of(shape)
         aim = nearest_points(points, edges, 0.25)
         seen = in_sight(points, aim, edges, 0.25, floor.walls, 0.25)
@@ -174,7 +176,7 @@ def test_people_pushed_out_come_back() -> None:
 
 @pytest.mark.parametrize("tilt", np.linspace(0.05, 1.5, 5))
 def test_a_thin_wall_is_not_mixed_across(tilt: float) -> None:
-    """On both sides of a long thin wall people go their own way, however the wall lies on the raster and even pressed against it."""
+    """On both sides of a long thin wall people go their own way, however it lies on the raster and even pressed against it."""
     along, across = np.array([math.cos(tilt), math.sin(tilt)]), np.array([-math.sin(tilt), math.cos(tilt)])
     wall = [(6 * side * along + 0.0137).tolist() for side in (-1, 1)]
     goal = 3.0 * across + 0.0137
