@@ -172,9 +172,9 @@ def test_at_a_t_junction_the_far_side_feels_one_wall(side: int, pressed: Params)
 def test_two_separate_parallel_walls_both_count(pressed: Params) -> None:
     # Both on one side: two walls, not one. On opposite sides they balance.
     near, far = push(pressed, make_world(straight(1)), [(0.0, 0.3), (0.0, 0.4)])
-    double = make_world(np.concatenate((straight(1), straight(1) - (0, 0.1))))
+    double = make_world(np.concatenate((straight(1), straight(1) - np.array((0, 0.1)))))
     np.testing.assert_allclose(push(pressed, double, [(0.0, 0.3)]), [near + far], rtol=1e-9)
-    corridor = make_world(np.concatenate((straight(1), straight(1) + (0, 0.6))))
+    corridor = make_world(np.concatenate((straight(1), straight(1) + np.array((0, 0.6)))))
     np.testing.assert_allclose(push(pressed, corridor, [(0.1, 0.3)]), [[0, 0]], atol=1e-9)
 
 
