@@ -18,7 +18,7 @@ from crowdlab.state import Array, State, World
 
 SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
 FAR = 1e6  # m; where dead rows are kept for the measuring, beyond anybody's reach
-FEW = 300  # people; up to here room for BLOCK neighbours costs less than compiling anew when a crowd grows denser
+FEW = 300  # people; up to here all are compared with all, and room for BLOCK neighbours costs less than compiling anew
 BLOCK = 32  # longest sum that XLA on CPU takes strictly in sequence
 
 
@@ -27,7 +27,7 @@ class Grid(NamedTuple):
 
     columns: int
     rows: int
-    half: int  # cells looked at on either side
+    half: int  # cells looked at on either side; 0 compares all with all, which is faster for few people
     span: int  # candidates per row of cells
     capacity: int  # neighbours per agent, K
     walls: int  # wall features per agent, M
@@ -151,10 +151,9 @@ def _sides(ids: Array, index: Array, key: Array) -> Array:
 
 
 def _wall_candidates(position: Array, world: World, grid: Grid) -> tuple[Array, Array]:
-    """Wall features (M, N) in rising order within the wall reach plus skin, and how many the busiest agent needed."""
-    count = walls.feature_count(world)
-    near = walls.distances(position, world) <= grid.wall_reach + grid.skin  # (W + V, N)
-    return _compact(near, count, grid.walls)
+    """Wall features (M, N) in rising order that may count while the list is good, and how many the busiest agent needed."""
+    near = walls.candidates(position, world, grid.wall_reach, grid.skin / 2)
+    return _compact(near, walls.feature_count(world), grid.walls)
 
 
 def _compact(near: Array, blank: int, room: int) -> tuple[Array, Array]:
@@ -212,9 +211,13 @@ def _spans(state: State, world: World, grid: Grid) -> tuple[Array, list[tuple[Ar
 def _candidates(state: State, world: World, grid: Grid) -> tuple[Array, Array, Array]:
     """Candidates (K, N) in rising order, the most any agent needed and the longest span."""
     count = state.position.shape[1]
-    order, spans = _spans(state, world, grid)
     me = jnp.arange(count, dtype=jnp.int32)
     far = (grid.reach + grid.skin) ** 2
+    if not grid.half:
+        apart = world.offset(state.position[:, None], state.position[:, :, None])
+        near = ((apart**2).sum(0) <= far) & (me[:, None] != me) & state.alive[:, None] & state.alive
+        return (*_compact(near, count, grid.capacity), jnp.zeros((), jnp.int32))
+    order, spans = _spans(state, world, grid)
 
     def append(first: Array, last: Array, i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         # One candidate of every agent at a time: no array of all candidates is ever made.
@@ -254,6 +257,7 @@ def plan_grid(
     people = int(state.position.shape[1])
     few = BLOCK if people <= FEW else 0
     return exact._replace(
+        half=0 if few else half,
         span=min(people, max(few, int(need.span * slack) + 2)),
         capacity=min(people, max(few, _rounded(int(need.neighbours * slack) + 1))),
         walls=min(walls.feature_count(world), int(need.walls * slack) + 1),
@@ -265,7 +269,7 @@ def enlarge(grid: Grid, need: Need, people: int, features: int, slack: float = 1
     return grid._replace(
         span=max(grid.span, min(people, int(int(need.span) * slack) + 2)),
         capacity=max(grid.capacity, min(people, _rounded(int(int(need.neighbours) * slack) + 1))),
-        walls=max(grid.walls, min(features, int(int(need.walls) * slack) + 1)),
+        walls=max(grid.walls, min(features, int(need.walls) + 1)),
     )
 
 
@@ -291,5 +295,5 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
     span = np.lib.stride_tricks.sliding_window_view(counts, width, axis=1).sum(-1).max()
     if world.periodic and grid.columns <= width:
         span = counts.sum(1).max()
-    near = walls.distances(jnp.asarray(state.position)[:, alive], world) <= grid.wall_reach + grid.skin
+    near = walls.candidates(jnp.asarray(state.position)[:, alive], world, grid.wall_reach, grid.skin / 2)
     return Need(np.int64(neighbours), np.int64(span), np.int64(np.asarray(near.sum(0)).max(initial=0)))

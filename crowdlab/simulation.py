@@ -48,7 +48,7 @@ def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | N
     """A grid with enough room when `health` shows that this one had too little; None when it was enough."""
     need = Need(health.peak_neighbours, health.peak_span, health.peak_walls)
     if need.neighbours > grid.capacity or need.span > grid.span or need.walls > grid.walls:
-        return enlarge(grid, need, people, features, slack=1.5)
+        return enlarge(grid, need, people, features)
     move = float(health.largest_move)
     if math.isfinite(move) and move > grid.skin / 2:
         refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)

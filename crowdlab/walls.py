@@ -33,16 +33,24 @@ def feature_count(world: World) -> int:
     return int(world.walls.shape[0] + world.wall_vertices.shape[0])
 
 
-def distances(position: Array, world: World) -> Array:
-    """Distance (W + V, N) m from every agent to every wall segment (ends included) and vertex."""
+def candidates(position: Array, world: World, reach: float, slack: float) -> Array:
+    """Which wall features may count within `reach` m for an agent that moves at most `slack` m from `position`: (W + V, N) bool.
+
+    Most of what is near never counts (the far post of one's own wall, the corner of a room): it is left out here, since the weights
+    compare every feature with every other.
+    """
     if not feature_count(world):
-        return jnp.zeros((0, position.shape[1]), position.dtype)
+        return jnp.zeros((0, position.shape[1]), bool)
     start, end = world.walls[:, 0, :, None], world.walls[:, 1, :, None]  # (W, 2, 1)
     along = end - start
-    share = jnp.clip(((position - start) * along).sum(1) / (along**2).sum(1), 0.0, 1.0)  # (W, N)
-    to_segments = position - start - share[:, None] * along  # (W, 2, N)
-    to_vertices = position - world.wall_vertices[:, :, None]  # (V, 2, N)
-    return jnp.sqrt((jnp.concatenate((to_segments, to_vertices)) ** 2).sum(1))
+    square = (along**2).sum(1)
+    share = ((position - start) * along).sum(1) / square  # (W, N)
+    margin = slack / jnp.sqrt(square)
+    to_segments = position - start - jnp.clip(share, 0.0, 1.0)[:, None] * along  # (W, 2, N)
+    from_vertices = position - world.wall_vertices[:, :, None]  # (V, 2, N)
+    ahead = (from_vertices[:, None] * world.wall_directions[..., None]).sum(2).max(1)  # (V, N) m into the wall that goes farthest
+    may = jnp.concatenate(((share > -margin) & (share < 1.0 + margin), ahead <= slack + ON_END))
+    return may & ((jnp.concatenate((to_segments, from_vertices)) ** 2).sum(1) <= (reach + slack) ** 2)
 
 
 def measure(position: Array, index: Array, world: World) -> Walls:
