@@ -189,10 +189,12 @@ def _check_reach(
         one = lost[0]
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         start = f"{names[one]} at ({starts[one][0]:.4g}, {starts[one][1]:.4g}) m{more}"
-        raise ScenarioError(
-            f"{where}: unreachable for radius {radius[one]:g} m from {start}. "
-            "Widen the way (a door needs twice the radius), or give another goal."
-        )
+        cure = "Widen the way (a door needs twice the radius), or give another goal."
+        if not reach and floor.free(float(radius[one])).distance(place) > 0:
+            cure = (
+                "It lies nearer to a wall than the radius: move it away, or onto the outline of the area, where it opens the wall."
+            )
+        raise ScenarioError(f"{where}: unreachable for radius {radius[one]:.3g} m from {start}. {cure}")
 
 
 def assemble(crowd: Crowd, world: World) -> State:

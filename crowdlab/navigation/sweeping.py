@@ -1,8 +1,8 @@
 """Fast sweeping: the eikonal equation |grad T| = slowness on a raster, for many goals at once.
 
-Our own, in NumPy, because no library that solves it comes as a wheel for Python 3.11 to 3.13 (scikit-fmm needs a compiler). All
-nodes of one diagonal are updated together, so that one sweep follows every ray of its quadrant; open ground takes two rounds of four
-sweeps, each corner on the way one more.
+Our own, in NumPy, because no library that solves it comes as a wheel for Python 3.11 to 3.13 (scikit-fmm needs a compiler).
+All nodes of one diagonal are updated together, so that one sweep follows every ray of its quadrant; open ground takes two rounds
+of four sweeps, each corner on the way one more.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ SETTLED = 1e-9  # m; a round of sweeps that changes less ends the work
 def travel_times(start: np.ndarray, passable: np.ndarray, slowness: np.ndarray, cell: float) -> np.ndarray:
     """Travel time in m at full speed, (G, rows, columns); infinite where there is no way.
 
-    `start` (G, rows, columns) holds the known times of each goal and infinity elsewhere; `passable` and `slowness`, (rows, columns),
+    `start` (G, rows, columns) holds the known times of each goal and infinity elsewhere; `passable` and `slowness` (rows, columns)
     say where one may walk and by how much slower than at full speed. First-order upwind differences: errors of the order of a cell.
 
     References:

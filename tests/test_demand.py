@@ -1,0 +1,250 @@
+"""Who is there at the start: what is drawn, what is placed, what is refused."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from crowdlab.demand import Body, Distribution, draw
+from crowdlab.errors import ParamError, ScenarioError
+from crowdlab.params import People, spec_of
+from crowdlab.scenario import Scenario, build
+
+SPEED = spec_of(People(), "desired_speed")
+RADIUS = spec_of(Body(), "radius")
+KEY = jax.random.key(3)
+ROOM = [[0, 0], [10, 0], [10, 10], [0, 10]]
+DOOR = {"line": [[9, 2], [9, 8]]}
+
+
+def crowd(seed: int = 1, **groups: dict[str, Any]) -> Scenario:
+    return build({"seed": seed, "world": {"area": ROOM}, "goals": {"door": DOOR}, "groups": groups})
+
+
+def test_a_number_is_everybodys() -> None:
+    np.testing.assert_array_equal(draw(1.3, 4, KEY, "speed", SPEED), [1.3] * 4)
+    assert draw(1.3, 0, KEY, "speed", SPEED).shape == (0,)
+
+
+def test_a_list_is_one_for_each() -> None:
+    np.testing.assert_array_equal(draw([1.0, 0.0, 2.0], 3, KEY, "speed", SPEED), [1, 0, 2])
+    with pytest.raises(ScenarioError, match="speed: has 2 values for 3 people"):
+        draw([1.0, 2.0], 3, KEY, "speed", SPEED)
+
+
+def test_uniform_draws_fill_their_range() -> None:
+    values = draw(Distribution(uniform=(1.1, 1.6)), 20_000, KEY, "speed", SPEED)
+    assert 1.1 < values.min() < 1.1002
+    assert 1.5998 < values.max() < 1.6
+    assert abs(values.mean() - 1.35) < 4 * 0.5 / math.sqrt(12 * 20_000)
+
+
+def test_a_cut_normal_distribution_is_drawn_from_what_is_left() -> None:
+    """Nobody is piled up at the cuts, and mean and deviation are those of the truncated distribution."""
+    values = draw(Distribution(normal=(1.34, 0.26), least=1.2, most=1.4), 20_000, KEY, "speed", SPEED)
+    assert values.min() > 1.2
+    assert values.max() < 1.4
+    assert len(np.unique(values)) > 19_900
+    low, high = (1.2 - 1.34) / 0.26, (1.4 - 1.34) / 0.26
+    density = [math.exp(-z * z / 2) / math.sqrt(2 * math.pi) for z in (low, high)]
+    share = 0.5 * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
+    mean = 1.34 + 0.26 * (density[0] - density[1]) / share
+    assert abs(values.mean() - mean) < 4 * 0.06 / math.sqrt(20_000)
+
+
+def test_a_normal_distribution_respects_the_law_of_its_quantity() -> None:
+    values = draw(Distribution(normal=(0.1, 1.0)), 5000, KEY, "speed", SPEED)
+    assert values.min() > 0
+    assert abs(draw(Distribution(normal=(1.34, 0.26)), 20_000, KEY, "speed", SPEED).std() - 0.26) < 0.006
+
+
+@pytest.mark.parametrize(
+    ("quantity", "error", "message"),
+    [
+        (-1.0, ParamError, r"speed = -1 m/s: allowed 0 to any size"),
+        (math.nan, ParamError, r"speed = nan m/s"),
+        ([1.0, -2.0], ParamError, r"speed = -2 m/s"),
+        (Distribution(), ScenarioError, "give exactly one of uniform"),
+        (Distribution(uniform=(1, 2), normal=(1, 2)), ScenarioError, "give exactly one of uniform"),
+        (
+            Distribution(uniform=(2, 1)),
+            ScenarioError,
+            r"speed\.uniform = \[2, 1\]: allowed are two finite numbers, the smaller one first",
+        ),
+        (Distribution(uniform=(-1, 1)), ParamError, r"speed = -0\.\d+ m/s"),
+        (Distribution(uniform=(1, 2), least=1.5), ScenarioError, "least and most belong to normal"),
+        (Distribution(normal=(1, 0)), ScenarioError, r"speed\.normal = \[1, 0\]: allowed are a mean and a deviation above zero"),
+        (
+            Distribution(normal=(1, 0.1), least=3, most=4),
+            ScenarioError,
+            "nothing of the normal distribution lies between least = 3",
+        ),
+        (Distribution(normal=(1, 0.1), least=2, most=1), ScenarioError, "nothing of the normal"),
+    ],
+)
+def test_impossible_quantities_are_refused(quantity: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        draw(quantity, 2, KEY, "speed", SPEED)
+
+
+def test_zero_is_zero() -> None:
+    state = crowd(all={"positions": [[3, 3]], "desired_speed": 0, "social_radius": 0}).state
+    assert state.desired_speed.tolist() == [0]
+    assert state.social_radius.tolist() == [0]
+
+
+def test_a_state_holds_everybody_in_the_order_of_the_groups() -> None:
+    situation = crowd(
+        left={
+            "count": 3,
+            "area": [[0, 0], [4, 0], [4, 10], [0, 10]],
+            "goal": "door",
+            "radius": {"uniform": [0.2, 0.3]},
+            "mass": 60,
+        },
+        fixed={"positions": [[6, 3], [6, 7]], "radius": [0.3, 0.4], "social_radius": 0.5, "desired_speed": 1.5},
+    )
+    state = situation.state
+    assert situation.groups == ("left", "fixed")
+    assert state.id.tolist() == [0, 1, 2, 3, 4]
+    assert state.group.tolist() == [0, 0, 0, 1, 1]
+    assert state.goal.tolist() == [0, 0, 0, -1, -1]
+    assert state.arrived.tolist() == [-1] * 5
+    assert bool(state.alive.all())
+    assert int(state.step) == 0
+    assert (state.velocity == 0).all()
+    np.testing.assert_allclose(state.position[:, 3:], [[6, 6], [3, 7]])
+    np.testing.assert_allclose(state.mass, [60, 60, 60, 80, 80])
+    np.testing.assert_allclose(state.radius[3:], [0.3, 0.4])
+    np.testing.assert_array_equal(state.social_radius[:3], state.radius[:3])
+    np.testing.assert_allclose(state.social_radius[3:], 0.5)
+    np.testing.assert_allclose(np.hypot(*np.asarray(state.heading)), 1, rtol=1e-6)
+    assert (state.heading[0, :3] > 0.5).all()
+    np.testing.assert_allclose(situation.params.people.desired_speed, state.desired_speed)
+
+
+def test_one_value_for_all_is_one_leaf() -> None:
+    same = crowd(all={"count": 5, "area": ROOM, "relaxation_time": 0.7}).params
+    assert same.people.desired_speed.shape == ()
+    assert same.forces["driving"].relaxation_time == pytest.approx(0.7)
+    mixed = crowd(
+        slow={"count": 2, "area": ROOM, "relaxation_time": {"uniform": [0.6, 0.9]}},
+        usual={"count": 2, "area": ROOM, "desired_speed": 1},
+    ).params
+    np.testing.assert_allclose(mixed.forces["driving"].relaxation_time[2:], 0.5)
+    assert mixed.people.desired_speed.shape == (4,)
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    group = {
+        "count": 20,
+        "area": ROOM,
+        "radius": {"uniform": [0.2, 0.3]},
+        "desired_speed": {"normal": [1.34, 0.26]},
+        "goal_area": ROOM,
+    }
+    before = np.random.get_state()[1].copy()  # noqa: NPY002 - it must be left as it was
+    one, again, other = crowd(1, all=group), crowd(1, all=group), crowd(2, all=group)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    for name in ("position", "radius", "desired_speed"):
+        np.testing.assert_array_equal(getattr(one.state, name), getattr(again.state, name))
+        assert not np.array_equal(getattr(one.state, name), getattr(other.state, name))
+    np.testing.assert_array_equal(one.world.goals, again.world.goals)
+
+
+def test_people_do_not_depend_on_later_groups_or_on_how_many_there_are() -> None:
+    group = {"count": 20, "area": ROOM, "radius": {"uniform": [0.2, 0.3]}}
+    alone, more = crowd(all=group), crowd(all=group | {"count": 25}, late={"count": 3, "area": ROOM})
+    np.testing.assert_array_equal(alone.state.radius, more.state.radius[:20])
+
+
+def test_single_and_double_precision_start_alike(x64: None) -> None:
+    group = {"count": 10, "area": ROOM, "radius": {"uniform": [0.2, 0.3]}, "goal_area": ROOM}
+    double = crowd(all=group)
+    with jax.enable_x64(False):
+        single = crowd(all=group)
+    assert double.state.position.dtype == np.float64
+    np.testing.assert_allclose(single.state.position, double.state.position, rtol=1e-6)
+    np.testing.assert_allclose(single.state.radius, double.state.radius, rtol=1e-6)
+    np.testing.assert_allclose(single.world.goals, double.world.goals, rtol=1e-6)
+
+
+def test_own_goals_are_random_points_that_stand() -> None:
+    situation = crowd(all={"count": 30, "area": ROOM, "goal_area": [[0, 0], [2, 0], [2, 10], [0, 10]], "radius": 0.3})
+    points = np.asarray(situation.world.goals)[1:, 0, 0]
+    assert situation.goals[:2] == ("door", "all.0")
+    assert situation.state.goal.tolist() == list(range(1, 31))
+    assert not situation.world.goal_leaves[1:].any()
+    assert (points[:, 0] >= 0.29).all()
+    assert (points[:, 0] <= 2).all()
+    assert len(np.unique(points, axis=0)) == 30
+
+
+@pytest.mark.parametrize(
+    ("group", "message"),
+    [
+        ({"count": 3}, r"groups\.all: give either area \(and count\) or positions"),
+        ({"count": 1, "area": ROOM, "positions": [[3, 3]]}, "give either area"),
+        ({"area": ROOM}, r"groups\.all: key 'count' is missing"),
+        ({"count": 2, "positions": [[3, 3]]}, r"groups\.all\.count = 2: there are 1 positions"),
+        ({"count": 3, "area": [[20, 0], [30, 0], [30, 10]]}, r"groups\.all\.area: lies outside the walkable area"),
+        ({"count": 300, "area": [[0, 0], [3, 0], [3, 3], [0, 3]]}, r"groups\.all\.area: holds about \d+ people .*, count = 300"),
+        ({"count": 1, "area": ROOM, "goal": "dor"}, r"groups\.all\.goal = 'dor': there is no such goal\. Did you mean 'door'\?"),
+        ({"count": 1, "area": ROOM, "goal": "door", "goal_area": ROOM}, "has both goal and goal_area"),
+        (
+            {"count": 1, "area": ROOM, "goal_area": [[20, 0], [30, 0], [30, 10]]},
+            r"groups\.all\.goal_area: lies outside the walkable",
+        ),
+        ({"positions": [[3, 3], [3.499, 3]]}, r"groups\.all\.positions\[0\] and groups\.all\.positions\[1\]: overlap by 0\.001 m"),
+        ({"positions": [[3, 3], [9.8, 3]]}, r"groups\.all\.positions\[1\] at .*: its centre is 0\.2 m from a wall"),
+        ({"positions": [[3, 3], [11, 3]]}, r"groups\.all\.positions\[1\] at .*: stands outside the walkable area, 1 m from it"),
+        ({"positions": [[3, 3], [3, math.nan]]}, r"groups\.all\.positions\[1\] = \[3\.0, nan\]"),
+    ],
+)
+def test_impossible_groups_are_refused_before_the_start(group: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        crowd(all=group)
+
+
+def test_groups_keep_off_each_other() -> None:
+    situation = crowd(
+        one={"count": 60, "area": ROOM, "radius": 0.3},
+        two={"positions": [[5, 5]], "radius": 0.4},
+        three={"count": 60, "area": ROOM, "radius": 0.2},
+    )
+    places, radii = np.asarray(situation.state.position).T, np.asarray(situation.state.radius)
+    apart = np.hypot(*(places[:, None] - places).T) - radii[:, None] - radii
+    assert apart[np.triu_indices(121, 1)].min() > 0
+    with pytest.raises(ScenarioError, match=r"groups\.two\.positions\[0\] and groups\.one\.positions\[0\]: overlap"):
+        crowd(one={"positions": [[5, 5]]}, two={"positions": [[5.1, 5]]})
+
+
+def test_a_closed_room_is_found_before_the_start() -> None:
+    wall = [[6, 0], [6, 10]]
+    spec = {
+        "world": {"area": ROOM, "walls": [wall]},
+        "goals": {"door": DOOR, "chair": {"point": [8, 8]}},
+        "groups": {"all": {"count": 4, "area": [[0, 0], [6, 0], [6, 10], [0, 10]], "goal": "door"}},
+    }
+    with pytest.raises(
+        ScenarioError, match=r"goals\.door: unreachable for radius 0\.25 m from groups\.all\.person\[0\] .* and 3 more"
+    ):
+        build(spec)
+    spec["goals"]["door"] = {"line": [[5.9, 2], [5.9, 8]]}
+    with pytest.raises(ScenarioError, match=r"goals\.door: unreachable .* It lies nearer to a wall than the radius"):
+        build(spec)
+    spec["groups"]["all"]["goal"] = "chair"
+    with pytest.raises(ScenarioError, match=r"goals\.chair: unreachable"):
+        build(spec)
+    spec["groups"]["all"] |= {"goal": None, "goal_area": [[7, 0], [10, 0], [10, 10], [7, 10]]}
+    del spec["groups"]["all"]["goal"]
+    with pytest.raises(ScenarioError, match=r"groups\.all\.goal_area: unreachable"):
+        build(spec)
+
+
+def test_nobody() -> None:
+    assert crowd().state.position.shape == (2, 0)
+    assert crowd(all={"count": 0, "area": ROOM, "goal": "door"}).state.position.shape == (2, 0)
+    assert crowd(all={"positions": [], "goal_area": ROOM}).state.position.shape == (2, 0)
