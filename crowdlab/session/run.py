@@ -38,12 +38,12 @@ def _pushes(params: Params, state: State, world: World, key: Array, *, grid: nei
     return base.each(params, state, near, world)
 
 
-def _with_room_for_walls(grid: neighbours.Grid, world: World) -> neighbours.Grid:
+def _with_room_for_walls(grid: neighbours.Grid, state: State, world: World) -> neighbours.Grid:
     """The plan with room for the walls near any place, so that people who walk up to one cost no compilation in mid-play."""
     sides = [np.linspace(0.0, 1.0, PLACES) * length + start for start, length in zip(world.lower, world.size, strict=True)]
-    places = np.stack(np.meshgrid(*sides)).reshape(2, -1)
-    near = np.asarray(walls.distances(jnp.asarray(places), world) <= grid.wall_reach + grid.skin).sum(0)
-    return grid._replace(walls=max(grid.walls, min(walls.feature_count(world), int(near.max(initial=0)) + 2)))
+    places = jnp.asarray(np.stack(np.meshgrid(*sides)).reshape(2, -1), state.position.dtype)
+    need = neighbours.list_need(state.with_(position=places, alive=jnp.ones(places.shape[1], bool)), world, grid)
+    return grid._replace(walls=max(grid.walls, min(walls.feature_count(world), int(need.walls) + 2)))
 
 
 class Session:
@@ -206,7 +206,8 @@ class Session:
         stoutest = float(np.max(np.maximum(self.state.radius, self.state.social_radius), initial=0.0))
         people, around = base.reaches(params.forces, stoutest)
         if self.grid is None or people > self.grid.reach or around > self.grid.wall_reach:
-            self.grid = _with_room_for_walls(simulation.plan(self.scenario, params, self.state, sliders=True), self.scenario.world)
+            plan = simulation.plan(self.scenario, params, self.state, sliders=True)
+            self.grid = _with_room_for_walls(plan, self.state, self.scenario.world)
             self.plans += 1
         run, grid = simulation.trusted(
             self.scenario,
