@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +39,14 @@ def x64() -> Iterator[None]:
     """Double precision for one test."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(params=["float64", "float32"])
+def pick(request: pytest.FixtureRequest) -> Iterator[Callable[[float, float], float]]:
+    """Runs a test in both precisions, and picks the tolerance that belongs to each."""
+    double = request.param == "float64"
+    with jax.enable_x64(double):
+        yield lambda for_double, for_single: for_double if double else for_single
 
 
 @pytest.fixture(scope="session")

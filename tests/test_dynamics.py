@@ -4,7 +4,7 @@ One arena serves them all: 16 rows, one wall along x = 0 for y < 0, every leaf p
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -23,14 +23,6 @@ WALL = [[[0.0, -200.0], [0.0, -5.0]]]
 AT_WALL = np.arange(-10.0, -200.0, -10.0)  # y of people at the wall, out of each other's sight
 FREE = np.arange(10.0, 200.0, 10.0)  # and of those out of sight of the wall
 NO_LIMIT = {"motion.top_speed": math.inf}
-
-
-@pytest.fixture(params=["float64", "float32"])
-def pick(request: pytest.FixtureRequest) -> Iterator[Callable[[float, float], float]]:
-    """Precision of a test: picks the tolerance that belongs to it."""
-    double = request.param == "float64"
-    with jax.enable_x64(double):
-        yield lambda for_double, for_single: for_double if double else for_single
 
 
 def arena(

@@ -5,7 +5,7 @@ All tests share one shape (8 rows, some of them dead, three walls, two goals), s
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -41,14 +41,6 @@ def _terms(params: Params, state: State, world: World, seed: int = 0) -> tuple[d
 
 
 terms = jax.jit(_terms)
-
-
-@pytest.fixture(params=["float64", "float32"])
-def pick(request: pytest.FixtureRequest) -> Iterator[Callable[[float, float], float]]:
-    """Precision of a test: picks the tolerance that belongs to it."""
-    double = request.param == "float64"
-    with jax.enable_x64(double):
-        yield lambda for_double, for_single: for_double if double else for_single
 
 
 def surroundings() -> World:
