@@ -171,14 +171,17 @@ def check_order(scenario: Scenario, params: Params, command: Command, now: int) 
         raise CommandError(f"{where}: the run is at step {now} already. Give a step of {now} or later.")
     if command.kind == Kind.SET:
         check_value(command.path, command.value[0], spec_of(params, command.path))
-    if command.kind == Kind.GOAL and not -1 <= command.value[0] < len(scenario.goals):
+    if command.kind == Kind.GOAL and command.value[0] not in range(-1, len(scenario.goals)):
         raise CommandError(
             f"{where}: goal {command.value[0]:g} does not exist. Goals are 0 to {len(scenario.goals) - 1} "
             f"({', '.join(scenario.goals)}), and -1 for none."
         )
-    if command.group >= len(scenario.groups):
+    if command.kind == Kind.PUSH and not np.isfinite(command.value).all():
+        x, y = command.value
+        raise CommandError(f"{where}: push ({x:g}, {y:g}) m/s: allowed are finite numbers. Give a change of velocity in m/s.")
+    if not -1 <= command.group < len(scenario.groups):
         raise CommandError(f"{where}: group {command.group} does not exist. Groups: {', '.join(scenario.groups)}.")
-    if command.agent >= scenario.state.id.shape[0]:
+    if not -1 <= command.agent < scenario.state.id.shape[0]:
         raise CommandError(f"{where}: agent {command.agent} does not exist. Ids are 0 to {scenario.state.id.shape[0] - 1}.")
 
 
