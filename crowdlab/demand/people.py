@@ -203,37 +203,40 @@ def assemble(crowd: Crowd, world: World) -> State:
     Raises:
         ScenarioError: the raster of a huge plan has lost somebody's way.
     """
-    real = jnp.result_type(float)
     count = len(crowd.radius)
 
+    def reals(values: Any) -> Array:  # converted on the host: no program is compiled for it
+        return jnp.asarray(np.asarray(values, jnp.result_type(float)))
+
     def integers(values: Any) -> Array:
-        return jnp.asarray(values, jnp.int32)
+        return jnp.asarray(np.asarray(values, np.int32))
 
     state = State(
-        id=jnp.arange(count, dtype=jnp.int32),
-        position=jnp.asarray(crowd.position.T, real),
-        velocity=jnp.zeros((2, count), real),
-        heading=jnp.zeros((2, count), real),
-        radius=jnp.asarray(crowd.radius, real),
-        social_radius=jnp.asarray(crowd.social_radius, real),
-        mass=jnp.asarray(crowd.mass, real),
-        desired_speed=jnp.asarray(crowd.desired_speed, real),
+        id=integers(np.arange(count)),
+        position=reals(crowd.position.T),
+        velocity=reals(np.zeros((2, count))),
+        heading=reals(np.zeros((2, count))),
+        radius=reals(crowd.radius),
+        social_radius=reals(crowd.social_radius),
+        mass=reals(crowd.mass),
+        desired_speed=reals(crowd.desired_speed),
         group=integers(crowd.group),
         goal=integers(crowd.goal),
-        alive=jnp.ones(count, bool),
-        arrived=jnp.full(count, -1, jnp.int32),
-        step=jnp.zeros((), jnp.int32),
+        alive=jnp.asarray(np.ones(count, bool)),
+        arrived=integers(np.full(count, -1)),
+        step=integers(0),
     )
-    heading, distance = _look(state, world)
-    nowhere = (heading**2).sum(0) == 0
-    lost = np.flatnonzero(nowhere & (state.goal >= 0) & jnp.isinf(distance))
+    heading, distance = map(np.array, _look(state, world))
+    nowhere = (heading == 0).all(0)
+    lost = np.flatnonzero(nowhere & (crowd.goal >= 0) & np.isinf(distance))
     if len(lost):
         x, y = crowd.position[lost[0]]
         raise ScenarioError(
             f"person {lost[0]} at ({x:.4g}, {y:.4g}) m: the way to the goal is too narrow for a raster of "
             f"{float(world.ways_cell):.3g} m, the finest that fits the memory. Use a smaller area or fewer goals."
         )
-    return state.with_(heading=jnp.where(nowhere, jnp.asarray([[1.0], [0.0]], real), heading))
+    heading[0, nowhere] = 1.0
+    return state.with_(heading=reals(heading))
 
 
 @jax.jit

@@ -2,11 +2,11 @@
 
 import copy
 import dataclasses
-import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -17,7 +17,7 @@ from crowdlab.geometry import Floor, Place
 from crowdlab.integrate import MOTIONS
 from crowdlab.params import Params, People, as_arrays, check_value, spec_of
 from crowdlab.scenario.tables import GoalTable, ScenarioTable, WorldTable, brief, decode, plain
-from crowdlab.state import State, World
+from crowdlab.state import Array, State, World
 
 USUAL_FORCES = ("driving", "repulsion", "contact", "wall_repulsion", "wall_contact")  # Helbing, Farkas & Vicsek 2000
 MARGIN = 1.0  # m, how far the box of a world reaches beyond its area
@@ -158,21 +158,25 @@ def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
     cell = navigation.choose_cell(size, len(goals), float(thinnest))
     edges, leaves = [goal.edges for goal in goals], [goal.leaves for goal in goals]
     ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, radius=float(mean), stoutest=float(stoutest))
-    real = jnp.result_type(float)
     walls = geometry.wall_arrays(floor.walls)
     return World(
-        walls=jnp.asarray(walls["walls"], real),
-        wall_vertices=jnp.asarray(walls["wall_vertices"], real),
-        wall_directions=jnp.asarray(walls["wall_directions"], real),
-        wall_part=jnp.asarray(walls["wall_part"], jnp.int32),
-        goals=jnp.asarray(navigation.pad_goals(edges), real),
-        goal_leaves=jnp.asarray(leaves, bool),
-        goal_reach=jnp.asarray([goal.reach for goal in goals], real),
-        ways=jnp.asarray(ways, real),
-        ways_cell=jnp.asarray(cell, real),
+        walls=_reals(walls["walls"]),
+        wall_vertices=_reals(walls["wall_vertices"]),
+        wall_directions=_reals(walls["wall_directions"]),
+        wall_part=jnp.asarray(walls["wall_part"]),
+        goals=_reals(navigation.pad_goals(edges)),
+        goal_leaves=jnp.asarray(np.asarray(leaves, bool)),
+        goal_reach=_reals([goal.reach for goal in goals]),
+        ways=_reals(ways),
+        ways_cell=_reals(cell),
         lower=lower,
         size=size,
     )
+
+
+def _reals(values: Any) -> Array:
+    """An array of the default float type, converted on the host: no program is compiled for it."""
+    return jnp.asarray(np.asarray(values, jnp.result_type(float)))
 
 
 def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
@@ -192,16 +196,13 @@ def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
             forces[name] = dataclasses.replace(forces[name], relaxation_time=_same(tau))
     motion = _kind(tables.motion, "walking", MOTIONS, "motion", "motion")
     people = People(desired_speed=_same(crowd.desired_speed)) if count else People()
-    return as_arrays(
-        Params(
-            forces=forces, switches=switches, motion=_parameters(motion, tables.motion, "motion", count, ("kind",)), people=people
-        )
-    )
+    moving = _parameters(motion, tables.motion, "motion", count, ("kind",))
+    return as_arrays(jax.tree.map(_reals, Params(forces=forces, switches=switches, motion=moving, people=people)))
 
 
 def _same(values: np.ndarray) -> Any:
     """One number where everybody has the same, else one for each."""
-    return float(values[0]) if len(set(itertools.islice(values.tolist(), None))) == 1 else values
+    return float(values[0]) if len(np.unique(values)) == 1 else values
 
 
 def _kind(table: Mapping[str, Any], name: str, known: Mapping[str, type], where: str, what: str) -> type:
