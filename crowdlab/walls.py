@@ -90,7 +90,7 @@ def _weights(normal: Array, distance: Array, part: Array, counts: Array) -> Arra
 
 
 def crossed(before: Array, after: Array, index: Array, world: World) -> Array:
-    """Who went through a wall: (N,) bool, True where the way from `before` to `after` (2, N) cuts one of the segments `index` (M, N)."""
+    """Who went through a wall, (N,) bool: whose way from `before` to `after` (2, N) cuts or ends on a segment of `index` (M, N)."""
     many = world.walls.shape[0]
     if not index.shape[0] or not many:
         return jnp.zeros(before.shape[1], bool)
@@ -101,6 +101,8 @@ def crossed(before: Array, after: Array, index: Array, world: World) -> Array:
     def side(start: Array, end: Array, point: Array) -> Array:
         return (end[0] - start[0]) * (point[1] - start[1]) - (end[1] - start[1]) * (point[0] - start[0])
 
-    splits = side(a, b, p) * side(a, b, q) < 0
+    # To end exactly on a wall counts too, or whoever lands there would be through one step later without having cut it.
+    from_side = side(a, b, p)
+    splits = (from_side != 0) & (from_side * side(a, b, q) <= 0)
     meets = side(p, q, a) * side(p, q, b) <= 0
     return ((index < many) & splits & meets).any(0)
