@@ -4,6 +4,7 @@ import base64
 import gzip
 import io
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from crowdlab.errors import CrowdlabError
 from crowdlab.record import Recorder, Recording
 from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Run, simulate
-from crowdlab.views import DARK, LIGHT, Plaza, Theme, Timeline, picture, replay_html, timeline
+from crowdlab.views import DARK, EITHER, LIGHT, Plaza, Theme, Timeline, curves, picture, replay_html, timeline
+from crowdlab.views.chart import LEFT, TOP, _ticks
 from crowdlab.views.picture import HEAD
 from crowdlab.views.plaza import goal_labels, headline, people_columns
 from crowdlab.views.theme import repainting
@@ -199,3 +201,48 @@ def test_picture_shows_people_where_they_are(room: Scenario, theme: Theme) -> No
     beside = x - 0.5 * scale * float(room.state.radius[0])
     tone = image.getpixel((int(beside), int(HEAD + size[1] * scale - y)))
     assert tone[2] > tone[1] + 30, f"a person at rest is violet, not {tone}"  # type: ignore[index, operator]
+
+
+def test_picture_without_paper_stands_on_any_page(room: Scenario) -> None:
+    still = picture(room, theme=EITHER)
+    image = Image.open(io.BytesIO(still))
+    assert image.getpixel((2, 2))[3] == 0, "no paper"  # type: ignore[index]
+    data, facts = still._repr_png_()
+    assert (data, facts) == (bytes(still), {"width": 900})
+    assert repr(still) == "Still(900 pixels wide)"
+
+
+def test_curves_lie_where_their_numbers_say() -> None:
+    x = np.linspace(-1.0, 3.0, 50)
+    still = curves({"up": (x, x), "flat": (x, np.full(50, 2.0))}, x="time [s]", y="speed [m/s]", width=600)
+    image = Image.open(io.BytesIO(still)).convert("RGBA")
+    assert (image.width, still.shown) == (1200, 600)
+    blue, orange = (np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) for colour in (EITHER.first, EITHER.second))
+    tones = np.asarray(image, float)[2 * TOP :, 2 * LEFT :]
+    solid = tones[..., 3] > 200
+    rows, columns = np.nonzero(solid & (np.abs(tones[..., :3] - blue).sum(-1) < 20))
+    assert np.corrcoef(rows, columns)[0, 1] < -0.99, "the rising line rises"
+    rows, _ = np.nonzero(solid & (np.abs(tones[..., :3] - orange).sum(-1) < 20))
+    assert np.ptp(rows) < 8, "the flat line is flat"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ({}, "0 curves"),
+        ({name: ([0, 1], [0, 1]) for name in "abcd"}, "4 curves"),
+        ({"a": ([0, 1], [0, 1, 2])}, "'a' has columns of shape"),
+        ({"a": ([0, 1], [0, math.nan])}, "'a' has values that are not finite"),
+    ],
+)
+def test_curves_refuse_what_they_cannot_draw(lines: dict[str, Any], says: str) -> None:
+    with pytest.raises(CrowdlabError, match=says):
+        curves(lines, x="x", y="y")
+
+
+@pytest.mark.parametrize("values", [(0.2, 0.9), (-6.0, 9.0), (1.3, 1.34), (5.0, 5.0), (0.0, 36.0)])
+def test_ticks_enclose_the_values_and_are_few(values: tuple[float, float]) -> None:
+    places = _ticks(np.array(values), 9)
+    assert 2 <= len(places) <= 11
+    assert places[0] <= values[0] + 1e-9
+    assert places[-1] >= values[1] - 1e-9

@@ -3,10 +3,12 @@
 A figure is made once and then only fed. Everything is drawn in metres at true size.
 """
 
+from crowdlab.views.chart import curves
 from crowdlab.views.page import replay_html
 from crowdlab.views.picture import picture
 from crowdlab.views.plaza import Plaza
-from crowdlab.views.theme import DARK, LIGHT, Theme
+from crowdlab.views.still import Still
+from crowdlab.views.theme import DARK, EITHER, LIGHT, Theme
 from crowdlab.views.timeline import Timeline, timeline
 
-__all__ = ["DARK", "LIGHT", "Plaza", "Theme", "Timeline", "picture", "replay_html", "timeline"]
+__all__ = ["DARK", "EITHER", "LIGHT", "Plaza", "Still", "Theme", "Timeline", "curves", "picture", "replay_html", "timeline"]

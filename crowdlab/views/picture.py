@@ -1,6 +1,5 @@
 """A still picture of one instant as PNG, drawn without a browser: for pages that cannot run anything."""
 
-import io
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +11,7 @@ from crowdlab import geometry
 from crowdlab.scenario import Scenario
 from crowdlab.state import State
 from crowdlab.views.plaza import VIRIDIS, headline, people_columns, top_speed
+from crowdlab.views.still import Still
 from crowdlab.views.theme import LIGHT, Theme
 
 Pixels = Callable[[np.ndarray], list[tuple[float, float]]]
@@ -24,14 +24,15 @@ FOOT = 44  # pixels below it for the colour bar
 
 def picture(
     scenario: Scenario, state: State | None = None, *, seconds: float = 0.0, width: int = 900, theme: Theme = LIGHT
-) -> bytes:
+) -> Still:
     """PNG of the scene at one instant (default: the start), with its title and a colour bar for the speed."""
     state = scenario.state if state is None else state
     lower = np.asarray(scenario.world.lower, float)
     span = np.asarray(scenario.world.size, float)
     scale = width * FINE / span[0]
     height = math.ceil(span[1] * scale / FINE)
-    scene = Image.new("RGB", (width * FINE, height * FINE), theme.paper)
+    mode = "RGBA" if len(theme.paper) > len("#rrggbb") else "RGB"
+    scene = Image.new(mode, (width * FINE, height * FINE), theme.paper)
     pen = ImageDraw.Draw(scene)
 
     def pixels(points: np.ndarray) -> list[tuple[float, float]]:
@@ -55,15 +56,13 @@ def picture(
                 pen.line(pixels(np.stack((start, end))), fill=colour, width=5 * FINE)
     _people(pen, state, pixels, scale, top_speed(scenario.params), theme)
 
-    whole = Image.new("RGB", (width, height + HEAD + FOOT), theme.paper)
+    whole = Image.new(mode, (width, height + HEAD + FOOT), theme.paper)
     whole.paste(scene.resize((width, height), Image.Resampling.LANCZOS), (0, HEAD))
     font = ImageFont.load_default(15)
     words = ImageDraw.Draw(whole)
     words.text((12, 9), headline(scenario, state, seconds), fill=theme.text, font=font)
     _colour_bar(words, height + HEAD + 14, width, top_speed(scenario.params), theme, font)
-    out = io.BytesIO()
-    whole.quantize(255, dither=Image.Dither.NONE).save(out, "PNG", optimize=True)
-    return out.getvalue()
+    return Still.of(whole)
 
 
 def _people(pen: ImageDraw.ImageDraw, state: State, pixels: Pixels, scale: float, fastest: float, theme: Theme) -> None:

@@ -27,6 +27,11 @@ DARK = Theme(
     "#111111", "#dddddd", "#555555", "#1d2126", "#c4c4c4", "#2fc797", "#f0a04b", "#f2f2f2", "#6cbcf0", "#f0a04b", "#2fc797"
 )
 
+# For still pictures on pages that may be light or dark: no paper, and tones with a contrast of 4 to 1 with both.
+EITHER = Theme(
+    "#7a7a7a00", "#7a7a7a", "#7a7a7a80", "#e6e8ec", "#6a6a6a", "#1a8a62", "#c8620f", "#222222", "#2b7fc4", "#c8620f", "#1a8a62"
+)
+
 LEFT = 78  # pixels kept for the labels on the left, so that the axes of figures one below the other stand in line
 SLOTS = ("first", "second", "third")
 
