@@ -1,0 +1,92 @@
+"""Published behaviour and recorded crowds. Medians over keys and bounds with room: dense crowds are chaotic."""
+
+import copy
+import gzip
+import math
+import statistics
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from crowdlab.params import replace
+from crowdlab.scenario import Scenario, build, load
+from crowdlab.simulation import chunks
+
+pytestmark = pytest.mark.slow
+
+PIECE = 4000  # steps
+
+
+def with_seed(scenario: Scenario, seed: int) -> Scenario:
+    return build({**copy.deepcopy(scenario.source), "seed": seed}, name=scenario.name)
+
+
+def leaving_time(speed: float, seed: int, *, share: float = 0.95, limit: float = 400.0) -> float:
+    """Time, s, until `share` of the people of `one_door` have left; infinite where that takes longer than `limit`."""
+    scenario = with_seed(load("one_door"), seed)
+    params = replace(scenario.params, "people.desired_speed", speed)
+    dt, enough = float(params.motion.dt), int(np.ceil(share * scenario.state.id.shape[0]))
+    for run in chunks(scenario, params, jax.random.key(seed), round(limit / dt / PIECE) * PIECE, chunk=PIECE, every=PIECE):
+        left = np.sort(np.asarray(run.final.arrived)[np.asarray(run.final.arrived) >= 0])
+        if len(left) >= enough:
+            return float(left[enough - 1] * dt)
+    return math.inf
+
+
+def test_faster_is_slower() -> None:
+    """Helbing, Farkas & Vicsek 2000: leaving takes longer for people in no hurry, and again for people in a great hurry.
+
+    The time is that of the first 95 %: the stoutest may stay at a door post for long where the drive is weaker than the post's push.
+    """
+    calm, brisk, hasty = (statistics.median(leaving_time(speed, seed) for seed in (1, 2, 3)) for speed in (0.8, 1.5, 5.0))
+    print(f"median T95: {calm:.0f} s at 0.8 m/s, {brisk:.0f} s at 1.5 m/s, {hasty:.0f} s at 5 m/s")
+    assert calm > 1.5 * brisk
+    assert hasty > 1.15 * brisk
+
+
+def recorded(data: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Starts (75, 2) m of run 040_c_56_h- by id, and the times, s, at which y = 0 is first crossed, rising."""
+    with gzip.open(data / "juelich" / "040_c_56_h-.txt.gz") as file:
+        rows = np.loadtxt(file, comments="#")
+    rows = rows[np.lexsort((rows[:, 1], rows[:, 0]))]
+    inside = rows[rows[:, 3] < 0]
+    return rows[rows[:, 1] == 0][:, 2:4], np.sort(inside[np.unique(inside[:, 0], return_index=True)[1], 1] / 25.0)
+
+
+def crossing_times(scenario: Scenario, seed: int, seconds: float) -> np.ndarray:
+    """Times, s, at which y = 0 is first seen to be crossed, rising, in frames of 0.04 s."""
+    dt = float(scenario.params.motion.dt)
+    every = round(0.04 / dt)
+    steps = round(seconds / dt / every) * every
+    seen = np.full(scenario.state.id.shape[0], np.inf)
+    for run in chunks(scenario, scenario.params, jax.random.key(seed), steps, chunk=100 * every, every=every):
+        below = np.asarray(run.frames.position)[:, :, 1] < 0
+        first = np.where(below.any(0), np.asarray(run.frames.step)[below.argmax(0)] * dt, np.inf)
+        seen = np.minimum(seen, first)
+        if np.isfinite(seen).all():
+            break
+    return np.sort(seen[np.isfinite(seen)])
+
+
+def flow(times: np.ndarray) -> float:
+    return (len(times) - 1) / float(times[-1] - times[0])
+
+
+def test_the_recorded_bottleneck(data: Path) -> None:
+    """All 75 pass from where they really stood. They pass faster than the real people, who are stouter than the recorded starts allow."""
+    starts, measured = recorded(data)
+    assert (len(starts), len(measured)) == (75, 75)
+    assert flow(measured) == pytest.approx(1.15, abs=0.01)  # per second
+    for name, through in (("bottleneck", range(75, 76)), ("bottleneck_hfv", range(75))):
+        source = copy.deepcopy(load(name).source)
+        people = source["groups"]["students"]
+        del people["area"], people["count"]
+        people["positions"] = starts.tolist()
+        ours = crossing_times(build(source, name=name), seed=1, seconds=60.0)
+        print(f"{name}: {len(ours)} of 75 through in 60 s; measured {flow(measured):.2f} per second")
+        assert len(ours) in through
+        if len(ours) == 75:
+            print(f"{name}: {flow(ours):.2f} per second")
+            assert 1.15 < flow(ours) < 4.0
