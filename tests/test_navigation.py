@@ -166,6 +166,16 @@ def test_sight_is_that_of_a_body_and_exact() -> None:
         assert 0.05 < seen.mean() < 0.95
 
 
+@pytest.mark.parametrize("exit_", [{"line": [[12, 3], [12, 4.2]]}, {"polygon": [[11, 3], [12, 3], [12, 5], [11, 5]]}])
+def test_an_exit_on_the_outline_is_walked_through(exit_: dict[str, Any]) -> None:
+    starts = starts_in(floor_of(ROOM), 40)
+    situation = scenario(ROOM, exit_, starts)
+    state, path, _ = walk(situation, 18)
+    assert (state.arrived >= 0).all()
+    post = np.array([12, 3])
+    assert np.hypot(*(path.reshape(-1, 2) - post).T).min() > 0.15  # the raster ends at the outline, and the field with it
+
+
 def test_people_pushed_out_come_back() -> None:
     situation = scenario(ROOM, {"point": [6, 4]}, [[6, 1]])
     state = situation.state.with_(position=jnp.asarray([[-0.2], [3.0]]))

@@ -215,6 +215,8 @@ def test_variants_are_built_anew() -> None:
     assert float(more.params.motion.noise) == pytest.approx(0.2)
     assert len(more.world.walls) == 7
     assert scenario.source == build(SPEC).source
+    given = variant(scenario, {"groups.left.area": None, "groups.left.count": None, "groups.left.positions": [[1, 1], [2, 4]]})
+    np.testing.assert_array_equal(given.state.position[:, :2], [[1, 2], [1, 4]])
     with pytest.raises(ScenarioError, match=r"groups\.left: unknown key 'cuont'"):
         variant(scenario, {"groups.left.cuont": 7})
     with pytest.raises(ScenarioError, match=r"title\.of: 'title' is no table"):

@@ -91,7 +91,7 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
 def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, people: int | None = None) -> Scenario:
     """The scenario built anew with some entries of its file changed, e.g. `{"groups.left.count": 30}`.
 
-    `people` shares a number among the groups that start in areas, in their present proportions.
+    None takes an entry out. `people` shares a number among the groups that start in areas, in their present proportions.
 
     Raises:
         ScenarioError, ParamError: as for `build`; also for a number of people that given positions do not allow.
@@ -109,7 +109,10 @@ def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, p
                 raise ScenarioError(
                     f"{path}: '{step}' is no table of the scenario '{scenario.name}'. {nearest(step, list(source))}"
                 )
-        table[key] = value
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
     return build(source, name=scenario.name)
 
 
