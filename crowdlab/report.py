@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from crowdlab import geometry
 from crowdlab import params as parameters
 from crowdlab.forces.base import FORCES
 from crowdlab.observe import OBSERVABLES
@@ -153,11 +154,14 @@ def _shown(quantity: dict[str, Any], digits: int = 2) -> str:
 
 def described(scenario: Scenario) -> list[str]:
     """Geometry, people and parameters of a scenario, one line each."""
-    (x, y), (width, height), walls = scenario.world.lower, scenario.world.size, np.asarray(scenario.world.walls)
+    rings = geometry.polygons(scenario.area)
+    corners, walls = np.concatenate([ring for part in rings for ring in part]), np.asarray(scenario.world.walls)
+    (left, bottom), (right, top) = corners.min(0), corners.max(0)
+    floor = sum(_enclosed(part[0]) - sum(_enclosed(hole) for hole in part[1:]) for part in rings)
     length = float(np.hypot(*(walls[:, 1] - walls[:, 0]).T).sum())
     text = [
         f"{scenario.name}: {scenario.title}",
-        f"  area       x {x:g} to {x + width:g} m, y {y:g} to {y + height:g} m, {len(walls)} walls of {length:.4g} m together",
+        f"  area       {floor:.4g} m² within x {left:g} to {right:g} m, y {bottom:g} to {top:g} m; {length:.4g} m of walls",
     ]
     group, goal, leaves = (np.asarray(a) for a in (scenario.state.group, scenario.state.goal, scenario.world.goal_leaves))
     for number, name in enumerate(scenario.groups):
@@ -182,6 +186,12 @@ def vocabulary() -> list[str]:
                 text.append(f"    {field.name} = {spec.default:g} {spec.unit}, slider {spec.low:g} to {spec.high:g}: {spec.doc}")
     text += ["", "Observables"]
     return text + [f"  {name} [{one.unit}]: {one.doc}" for name, one in sorted(OBSERVABLES.items())]
+
+
+def _enclosed(ring: np.ndarray) -> float:
+    """Area inside a ring of corners, m²."""
+    (x, y), (x_next, y_next) = ring.T, np.roll(ring, -1, axis=0).T
+    return abs(float((x * y_next - x_next * y).sum())) / 2
 
 
 def _leaf(leaf: Any) -> str:

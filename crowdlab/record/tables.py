@@ -4,7 +4,6 @@ import hashlib
 import importlib.metadata
 import json
 import platform
-import re
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from crowdlab import geometry
 from crowdlab.commands import Command, Kind
 from crowdlab.errors import RecordingError
 
@@ -80,10 +80,7 @@ def geometry_hash(wkt: str) -> int:
 
 def bounds(wkt: str) -> dict[str, str]:
     """Box round a geometry as JuPedSim's metadata want it, m."""
-    number = r"-?[0-9.]+(?:[eE][-+]?[0-9]+)?"
-    points = np.array([(float(x), float(y)) for x, y in re.findall(rf"({number})\s+({number})", wkt)]).reshape(-1, 2)
-    if not len(points):
-        raise RecordingError(f"the walkable area is {wkt[:60]!r}: allowed are areas with corners. Give the scenario an area.")
+    points = np.concatenate([ring for rings in geometry.polygons(wkt) for ring in rings])
     least, most = points.min(0).tolist(), points.max(0).tolist()
     return {"xmin": repr(least[0]), "xmax": repr(most[0]), "ymin": repr(least[1]), "ymax": repr(most[1])}
 

@@ -1,0 +1,57 @@
+"""The commands that look at what is there: validate, replay, list, schema."""
+
+import argparse
+import importlib
+import json
+import sys
+import tomllib
+
+from crowdlab import params as parameters
+from crowdlab import report, scenario
+from crowdlab.errors import CrowdlabError
+from crowdlab.record import Recording, verify
+
+
+def validate(options: argparse.Namespace) -> int:
+    """Check scenarios and describe those that are right. Returns 2 if one is not."""
+    wrong = 0
+    for name in options.scenarios:
+        try:
+            loaded = scenario.load(name)
+            parameters.check(loaded.params)
+        except CrowdlabError as error:
+            wrong += 1
+            print(f"crowdlab: {error}", file=sys.stderr)
+            continue
+        print("\n".join(report.described(loaded)))
+        print(f"{loaded.name}: ok")
+    return 2 if wrong else 0
+
+
+def replay(options: argparse.Namespace) -> int:
+    """Run a recording again and compare, or write its page. Returns 1 if other bytes come out."""
+    recording = Recording.open(options.recording)
+    if options.html is not None:
+        importlib.import_module("crowdlab.views").replay_html(recording, options.html)
+        print(f"written {options.html}")
+        return 0
+    if not recording.complete:
+        print(f"This run was cut off; it holds all up to {recording.steps * recording.dt:g} s.")
+    verdict = verify(recording)
+    print(verdict)
+    return 0 if verdict.same else 1
+
+
+def show(options: argparse.Namespace) -> int:
+    """Print what there is to choose from."""
+    print("Scenarios")
+    for name, path in scenario.shipped().items():
+        print(f"  {name:<18} {tomllib.loads(path.read_text(encoding='utf-8')).get('title', '')}")
+    print("\n" + "\n".join(report.vocabulary()))
+    return 0
+
+
+def schema(options: argparse.Namespace) -> int:
+    """Print the JSON schema of scenario files."""
+    print(json.dumps(scenario.schema(), indent=2))
+    return 0
