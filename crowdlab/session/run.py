@@ -11,10 +11,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import neighbours, simulation, walls
+from crowdlab import neighbours, simulation
 from crowdlab import params as parameters
 from crowdlab.commands import Command, CommandQueue, Kind, in_order
 from crowdlab.errors import CommandError, ParamError, RecordingError
@@ -22,11 +21,11 @@ from crowdlab.forces import base
 from crowdlab.params import Params
 from crowdlab.record import Recorder
 from crowdlab.scenario import Scenario, variant
+from crowdlab.session.plan import plan_with_room, reaches_far_enough
 from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
 
 FRAME = 0.04  # s of simulated time in one chunk unless another length is asked for: 25 pictures per second at natural speed
-PLACES = 40  # places along each side of the box at which walls are counted
 FEW = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
 FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 only
@@ -36,14 +35,6 @@ FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 on
 def _pushes(params: Params, state: State, world: World, key: Array, *, grid: neighbours.Grid | None) -> dict[str, Array]:
     near, _ = neighbours.find(state, world, grid, key)
     return base.each(params, state, near, world)
-
-
-def _with_room_for_walls(grid: neighbours.Grid, state: State, world: World) -> neighbours.Grid:
-    """The plan with room for the walls near any place, so that people who walk up to one cost no compilation in mid-play."""
-    sides = [np.linspace(0.0, 1.0, PLACES) * length + start for start, length in zip(world.lower, world.size, strict=True)]
-    places = jnp.asarray(np.stack(np.meshgrid(*sides)).reshape(2, -1), state.position.dtype)
-    need = neighbours.list_need(state.with_(position=places, alive=jnp.ones(places.shape[1], bool)), world, grid)
-    return grid._replace(walls=max(grid.walls, min(walls.feature_count(world), int(need.walls) + 2)))
 
 
 class Session:
@@ -203,11 +194,8 @@ class Session:
 
     def _compute(self, params: Params, due: list[Command]) -> Run:
         """One trusted chunk. The plan is kept, so that every chunk runs the same compiled program, until a reach outgrows it."""
-        stoutest = float(np.max(np.maximum(self.state.radius, self.state.social_radius), initial=0.0))
-        people, around = base.reaches(params.forces, stoutest)
-        if self.grid is None or people > self.grid.reach or around > self.grid.wall_reach:
-            plan = simulation.plan(self.scenario, params, self.state, sliders=True)
-            self.grid = _with_room_for_walls(plan, self.state, self.scenario.world)
+        if self.grid is None or not reaches_far_enough(self.grid, params, self.state):
+            self.grid = plan_with_room(self.scenario, params, self.state)
             self.plans += 1
         run, grid = simulation.trusted(
             self.scenario,
