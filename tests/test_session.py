@@ -147,10 +147,12 @@ def test_a_longer_reach_is_planned_anew_and_changes_no_byte(session: Session) ->
 
 def test_orders_that_come_too_late_or_name_nothing_are_refused(session: Session) -> None:
     session.advance()
-    with pytest.raises(CommandError, match=r"order PUSH for step 3: the run has computed up to step 10.*Give step = 10"):
+    with pytest.raises(CommandError, match=r"order PUSH at step 3: the run is at step 10 already"):
         session.send(Command(step=3, kind=Kind.PUSH))
     with pytest.raises(CommandError, match=r"parameters move between chunks of 10 steps. Give step = 20"):
         session.send(Command(step=13, kind=Kind.SET, value=(1.0, 0.0), path="people.desired_speed"))
+    with pytest.raises(CommandError, match="goal 7 does not exist"):
+        session.send(Command(step=30, kind=Kind.GOAL, value=(7.0, 0.0)))
     with pytest.raises(ParamError, match=r"forces.repulsion.strenght.*Did you mean 'forces.repulsion.strength'"):
         session.set("forces.repulsion.strenght", 1.0)
     with pytest.raises(ParamError, match=r"forces.repulsion.falloff = -1 m: allowed"):
@@ -211,12 +213,17 @@ def test_inspect_shows_every_force_in_newtons(session: Session) -> None:
         session.inspect(99)
 
 
-def test_a_broken_chunk_leaves_the_session_where_it_stood(session: Session) -> None:
+def test_a_broken_chunk_leaves_the_session_where_it_stood(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any, **options: Any) -> None:
+        raise NonFiniteError("agent 3 went out of the roof")
+
     session.advance()
     state, length = session.state, len(session.series["t"])
-    session.send(Command(step=12, kind=Kind.PUSH, value=(float("nan"), 0.0), agent=3))
-    with pytest.raises(NonFiniteError, match="left the finite numbers at step 13"):
-        session.advance()
+    session.set("forces.repulsion.strength", 1.5e3)
+    with monkeypatch.context() as patched:
+        patched.setattr("crowdlab.simulation.trusted", broken)
+        with pytest.raises(NonFiniteError, match="out of the roof"):
+            session.advance()
     assert same(session.state, state)
     assert len(session.series["t"]) == length
     assert session.log == []

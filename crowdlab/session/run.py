@@ -136,21 +136,15 @@ class Session:
         """Queue an order for a step to come.
 
         Raises:
-            CommandError: its step has passed or is being computed.
+            CommandError: its step has passed or is being computed, it names nobody, or it moves a parameter between two chunks.
             ParamError: it sets an unknown parameter or to a value out of bounds.
         """
-        if command.kind == Kind.SET:
-            parameters.check_value(command.path, command.value[0], parameters.spec_of(self.params, command.path))
-            if command.step % self.chunk:
-                raise CommandError(
-                    f"order SET {command.path} for step {command.step}: parameters move between chunks of {self.chunk} steps. "
-                    f"Give step = {command.step - command.step % self.chunk + self.chunk}."
-                )
         with self._notes:
-            if command.step < self._boundary:
+            simulation.check_order(self.scenario, self.params, command, self._boundary)
+            if command.kind == Kind.SET and command.step % self.chunk:
                 raise CommandError(
-                    f"order {command.kind.name} for step {command.step}: the run has computed up to step {self._boundary}. "
-                    f"Orders enter at step {self._boundary} or later. Give step = {self._boundary}."
+                    f"order SET {command.path} at step {command.step}: parameters move between chunks of {self.chunk} steps. "
+                    f"Give step = {command.step - command.step % self.chunk + self.chunk}."
                 )
             self._waiting.append(command)
 
