@@ -17,6 +17,7 @@ from crowdlab.navigation.sweeping import travel_times
 
 FINEST = 0.1  # m, usual spacing of the nodes
 NODES, ALL_NODES = 2_000_000, 8_000_000  # most nodes for one goal and for all together (12 bytes each)
+AT_ONCE = 2_000_000  # nodes times goals that are worked on together, 100 bytes each or so
 SLOWEST = 0.1  # share of the walking speed right at a wall; full speed from one radius on
 SOURCE = 3.0  # cells round a goal within which distances are exact: upwind differences are poor at a point source
 
@@ -78,21 +79,27 @@ def ways(
     x, y = lower[0] + cell * np.arange(columns), lower[1] + cell * np.arange(rows)
     raster = _lay_raster(floor, x, y, cell, radius)
     field = np.empty((len(goals), 3, rows, columns), np.float32)
-    points = raster.nodes.reshape(-1, 2)
     margins = [stoutest if leaving else 0.0 for leaving in leaves]
+    together = max(1, AT_ONCE // (rows * columns))
+    for first in range(0, len(goals), together):
+        some = slice(first, first + together)
+        field[some] = _ways(raster, goals[some], margins[some], stoutest)
+    return field
+
+
+def _ways(raster: _Raster, goals: Sequence[np.ndarray], margins: Sequence[float], stoutest: float) -> np.ndarray:
+    """Ways to a few goals, (n, 3, rows, columns)."""
+    shape, good = raster.trusted.shape, raster.trusted.ravel()
+    points = raster.nodes.reshape(-1, 2)
     aims = [nearest_points(points, edges, margin) for edges, margin in zip(goals, margins, strict=True)]
-    near = np.stack([np.hypot(*(aim.point - points).T).reshape(rows, columns) for aim in aims])
+    near = np.stack([np.hypot(*(aim.point - points).T).reshape(shape) for aim in aims])
     seen = np.zeros(near.shape, bool)
     for edges, margin, aim, mask in zip(goals, margins, aims, seen, strict=True):
-        mask[raster.trusted] = in_sight(
-            points[raster.trusted.ravel()], aim.of(raster.trusted.ravel()), edges, margin, floor.walls, stoutest
-        )
+        mask[raster.trusted] = in_sight(points[good], aim.of(good), edges, margin, raster.floor.walls, stoutest)
     # In plain sight the time is the distance: exact far from the goal too, and from there the sweeps go on round the corners.
     source = seen | np.stack([_source(raster, aim.point, distance) for aim, distance in zip(aims, near, strict=True)])
-    times = travel_times(np.where(source, near, math.inf), raster.trusted, 1.0 / raster.speed, cell)
-    for number, aim in enumerate(aims):
-        field[number] = _way(raster, aim, source[number], seen[number], times[number])
-    return field
+    times = travel_times(np.where(source, near, math.inf), raster.trusted, 1.0 / raster.speed, raster.cell)
+    return np.stack([_way(raster, *one) for one in zip(aims, source, seen, times, strict=True)])
 
 
 def _lay_raster(floor: Floor, x: np.ndarray, y: np.ndarray, cell: float, radius: float) -> _Raster:
