@@ -78,7 +78,7 @@ class Walking:
         low=0.0,
         high=1.0,
         doc="velocity noise: standard deviation of each component gained in one second",
-        source="our choice: off; 0.1 in the program of Helbing, Farkas & Vicsek 2000 (1 m/s^2 held for 0.01 s)",
+        source="our choice: off; 0.07 in the program of Helbing, Farkas & Vicsek 2000 (size 1 m/s^2, any direction, held for 0.01 s)",
     )
 
     def __call__(self, state: State, push: Array, world: World, key: Array) -> State:
@@ -117,7 +117,8 @@ def limit_speed(velocity: Array, most: Array) -> Array:
     square = (velocity**2).sum(0)
     over = square > most**2
     speed = jnp.sqrt(jnp.where(over, square, 1.0))
-    return jnp.where(over, velocity * (most / speed), velocity)
+    shorter = jnp.where(jnp.isinf(square), jnp.nan, velocity * (most / speed))  # a square that overflows must not become a rest
+    return jnp.where(over, shorter, velocity)
 
 
 TURNING = 5.0  # 1/s, rate at which a heading follows the velocity
