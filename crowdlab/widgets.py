@@ -122,7 +122,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         present = session.controls()
         self.sliders = {path: slider(path, *present[path], self._move) for path in [*FIRST, *present] if path in present}
         scene = w.HBox([self.live, self._column(every_parameter)], layout=WRAPPED)
-        super().__init__([self._buttons, scene])
+        super().__init__([self._buttons, self.status, scene])
 
     def _build_buttons(self) -> None:
         small, box = w.Layout(width="84px"), w.Layout(width="132px")
@@ -145,7 +145,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.speed.observe(lambda change: setattr(self.loop.pace, "speed", change["new"]), "value")
         self.seed.observe(lambda change: self._again(lambda: self.session.reset(seed=change["new"])), "value")
         self.people.observe(lambda change: self._again(lambda: self.session.people(change["new"])), "value")
-        row = [self.play, self.step, self.reset, self.speed, self.people, self.seed, self.defaults, self.status]
+        row = [self.play, self.step, self.reset, self.speed, self.people, self.seed, self.defaults]
         self._buttons = w.HBox(row, layout=w.Layout(flex_flow="row wrap"))
 
     def _column(self, every_parameter: bool) -> Any:

@@ -20,9 +20,7 @@ STYLES = ((5.0, ()), (2.5, (9.0, 6.0)), (2.5, (2.5, 5.0)))  # pixels: width, the
 Curve = tuple[Any, Any]
 
 
-def curves(
-    lines: Mapping[str, Curve], *, x: str, y: str, theme: Theme = EITHER, width: int = 720, height: int = 300
-) -> Still:
+def curves(lines: Mapping[str, Curve], *, x: str, y: str, theme: Theme = EITHER, width: int = 720, height: int = 300) -> Still:
     """Up to three curves with a legend: name -> (values along x, values along y). `x` and `y` name the axes, units included.
 
     The first is wide and solid, the others are dashed and lie on top, so that curves which coincide are both seen.

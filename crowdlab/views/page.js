@@ -80,7 +80,7 @@ async function start() {
   const doc = (views.roots ?? [...views])[0].model.document;
   const people = doc.get_model_by_name("agents");
   const title = doc.get_model_by_id(facts.title);
-  const marks = facts.marks.map((id) => doc.get_model_by_id(id));
+  const mark = doc.get_model_by_name("mark"); // none where nothing was observed
   const [play, speed, slider, clock] = ["play", "speed", "time", "clock"].map((id) => document.getElementById(id));
   const end = facts.times[facts.times.length - 1];
   slider.max = end;
@@ -90,7 +90,7 @@ async function start() {
     const { frame, data } = picture(film, facts, time);
     people.data = data;
     title.text = `${facts.name}    t = ${time.toFixed(1)} s    ${facts.headlines[frame]}`;
-    for (const mark of marks) mark.location = time;
+    if (mark) mark.data = { t: [time] };
     clock.textContent = `${time.toFixed(1)} of ${end.toFixed(1)} s`;
     slider.setAttribute("aria-valuetext", clock.textContent);
   };

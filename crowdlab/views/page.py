@@ -106,11 +106,9 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
     film = Film.of(source, scenario)
     scenario = film.scenario
     plaza = Plaza(scenario, width=560, height=520)
-    plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)))
+    plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)), marked=True)
     plots.show({"t": film.times, **film.series})
     plots.time.end = max(float(film.times[-1]), 1e-9)
-    for mark in plots.marks:
-        mark.visible = True
     layout = row(plaza.figure, plots.layout, spacing=12)
     Document().add_root(layout)
     packed, facts = _packed(film)
@@ -118,7 +116,6 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
         "item": json.loads(serialize_json(json_item(layout))),
         "theme": repainting(plaza, plots),
         "title": plaza.figure.title.id,
-        "marks": [mark.id for mark in plots.marks],
     }
     page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(scenario.title),

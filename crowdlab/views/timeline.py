@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from bokeh.layouts import column
-from bokeh.models import ColumnDataSource, Legend, LegendItem, Range1d, Span
+from bokeh.models import ColumnDataSource, Legend, LegendItem, Range1d
 from bokeh.plotting import figure
 
 from crowdlab.observe import OBSERVABLES
@@ -19,9 +19,13 @@ FIRST_SECONDS = 10.0  # s, length of the time axis at first
 class Timeline(Painted):
     """Observables against time, one small plot per unit. `layout` is the Bokeh column, `series` its source."""
 
-    def __init__(self, names: Sequence[str], *, theme: Theme = LIGHT, width: int = 640, height: int = 100) -> None:
+    def __init__(
+        self, names: Sequence[str], *, theme: Theme = LIGHT, width: int = 640, height: int = 100, marked: bool = False
+    ) -> None:
+        """With `marked`, an upright line stands at the instant that the source `mark` holds."""
         super().__init__(theme)
-        self.marks: list[Any] = []  # one upright line per plot, at the instant shown; invisible until a page moves it
+        self.marked = marked
+        self.mark = ColumnDataSource({"t": [0.0]}, name="mark")  # the instant shown
         self.names = tuple(names)
         self.series = ColumnDataSource({"t": np.zeros(0), **{name: np.zeros(0) for name in names}}, name="series")
         self.time = Range1d(0.0, FIRST_SECONDS)
@@ -33,7 +37,6 @@ class Timeline(Painted):
         if self.figures:
             last = self.figures[-1]
             last.xaxis.axis_label = "time [s]"
-            last.frame_height = height
         for plot in self.figures[:-1]:
             plot.xaxis.major_label_text_font_size = "0px"
         self.layout = column(*self.figures)
@@ -64,10 +67,9 @@ class Timeline(Painted):
             legend = Legend(items=items, location="center", background_fill_alpha=0.0, border_line_color=None)
             plot.add_layout(legend, "right")
             self.paint(legend, {"label_text_color": "text"})
-        mark = Span(location=0.0, dimension="height", line_width=1, visible=False)
-        plot.add_layout(mark)
-        self.paint(mark, {"line_color": "ink"})
-        self.marks.append(mark)
+        if self.marked:
+            upright = plot.vspan(x="t", source=self.mark, line_width=1)
+            self.paint(upright.glyph, {"line_color": "ink"})
         self.paint_figure(plot)
         for grid in plot.grid:
             self.paint(grid, {"grid_line_color": "rule"})
