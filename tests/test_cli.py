@@ -334,6 +334,17 @@ def test_lab_opens_the_notebooks_or_a_scenario(
     assert cli.main(["lab", "no_such_room"]) == 2
 
 
+def test_bench_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    given: list[list[str]] = []
+    monkeypatch.setattr("crowdlab.bench.main", given.append)
+    assert cli.main(["bench", "--people", "10", "--help"]) == 0
+    assert given == [["--people", "10", "--help"]]
+    with pytest.raises(SystemExit) as stop:
+        cli.main(["list", "--people"])
+    assert stop.value.code == 2
+    assert "unrecognized arguments: --people" in capsys.readouterr().err
+
+
 def test_console_script_is_this_module() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"]["crowdlab"] == "crowdlab.cli:main"

@@ -22,6 +22,8 @@ from crowdlab.commands import Command, Kind
 from crowdlab.errors import RecordingError
 from crowdlab.record import Recorder, Recording, replay, tables, verify
 from crowdlab.scenario import Scenario, build
+from crowdlab.session import Session
+from crowdlab.state import Health
 
 EVERY, CHUNK, STEPS, SEED = 25, 200, 600, 7  # orders cut at whole chunks, so that few programs are compiled
 WATCHED = ("arrived", "mean_speed", "people")
@@ -357,6 +359,60 @@ def test_a_recording_can_be_read_while_it_is_written(room: Scenario, tmp_path: P
     assert Recording.open(tmp_path / "run.sqlite").steps == STEPS
 
 
+def walked(room: Scenario, first: int, last: int) -> simulation.Run:
+    """A made-up chunk of many frames: everybody moves along x."""
+    step = np.arange(first + 1, last + 1)
+    position = np.asarray(room.state.position).T + 1e-3 * step[:, None, None] * np.array([1.0, 0.0])
+    shape = position.shape[:2]
+    frames = simulation.Frames(
+        position=jnp.asarray(position, jnp.float32),
+        velocity=jnp.ones((*shape, 2)),
+        heading=jnp.ones((*shape, 2)),
+        alive=jnp.ones(shape, bool),
+        step=jnp.asarray(step, jnp.int32),
+    )
+    return simulation.Run(frames=frames, series={}, final=room.state.with_(step=frames.step[-1]), health=Health.good())
+
+
+def test_a_chunk_that_was_half_on_the_disk_is_taken_back(room: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files as a crash in the middle of the second chunk would leave them, some of its pages written already."""
+    path, crashed = tmp_path / "run.sqlite", tmp_path / "crashed.sqlite"
+    with Recorder(path, room, seed=SEED) as recorder:
+        recorder._connection.execute("PRAGMA cache_size = 5")  # pages; the rest must go to the disk
+        finish = recorder._update_people
+
+        def copying(people: Any) -> None:
+            shutil.copy(path, crashed)
+            shutil.copy(f"{path}-journal", f"{crashed}-journal")
+            finish(people)
+
+        recorder.add(walked(room, 0, 400))
+        recorder.add(walked(room, 400, 800))
+        monkeypatch.setattr(recorder, "_update_people", copying)
+        recorder.add(walked(room, 800, 1200))
+    whole = Recording.open(path)
+    assert whole.steps == 1200
+    assert crashed.stat().st_size > 0.8 * path.stat().st_size
+    kept = Recording.open(crashed)
+    assert not kept.complete
+    assert kept.steps == 800
+    assert same(kept.frames.position, np.asarray(whole.frames.position)[: kept.steps + 1])
+
+
+def test_a_session_with_sliders_can_be_run_again(room: Scenario, tmp_path: Path) -> None:
+    path = tmp_path / "session.sqlite"
+    with Recorder(path, room, seed=SEED, every=EVERY, observe=WATCHED) as recorder:
+        session = Session(room, SEED, chunk=CHUNK, every=EVERY, observe=WATCHED, recorder=recorder)
+        session.advance()
+        session.set("forces.repulsion.strength", 1800.0)
+        session.send(Command(step=CHUNK + 30, kind=Kind.PUSH, value=(0.0, 0.4), agent=2))
+        session.advance()
+    recording = Recording.open(path)
+    assert [order.kind for order in recording.orders] == [Kind.SET, Kind.PUSH]
+    assert recording.steps == 2 * CHUNK
+    assert verify(recording).same
+
+
 def test_what_is_no_recording_is_refused(recorded: Path, tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match="there is no such file"):
         Recording.open(tmp_path / "none.sqlite")
@@ -412,7 +468,7 @@ def test_tampering_is_noticed(recorded: Path, tmp_path: Path, statement: str) ->
 def everything(path: Path) -> tuple[Any, ...]:
     """Read all there is in a recording."""
     recording = Recording.open(path)
-    return recording.frames, recording.series, recording.orders, recording.people, recording.health, recording.params
+    return recording.frames, recording.series, recording.orders, recording.people, recording.health
 
 
 @settings(max_examples=60, deadline=None)

@@ -15,7 +15,11 @@ MISTAKE, STOPPED = 2, 130
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 a recording is not reproduced, 2 a mistake, 130 stopped."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options, others = parser.parse_known_args(arguments)
+    if others and options.command is not opening.bench:
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    options.others = others
     try:
         return int(options.command(options))
     except CrowdlabError as error:
@@ -33,8 +37,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="crowdlab", description="Crowd and flock simulation.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    def command(name: str, function: Any, text: str) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=text, description=text)
+    def command(name: str, function: Any, text: str, *, helps: bool = True) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=text, description=text, add_help=helps)
         added.set_defaults(command=function)
         return added
 
@@ -57,6 +61,5 @@ def _parser() -> argparse.ArgumentParser:
     lab = command("lab", opening.lab, "open JupyterLab on the notebooks, or on a scenario")
     lab.add_argument("scenario", nargs="?", metavar="SCENARIO")
     lab.add_argument("--no-browser", action="store_true", help="start the server only and print its address")
-    bench = command("bench", opening.bench, "measure how fast the simulation runs here")
-    bench.add_argument("arguments", nargs=argparse.REMAINDER)
+    command("bench", opening.bench, "measure how fast the simulation runs here", helps=False)  # it reads its own arguments
     return parser

@@ -52,4 +52,4 @@ def notebook_for(name: str) -> Path:
 
 def bench(options: argparse.Namespace) -> int:
     """Hand over to the measuring room."""
-    return int(importlib.import_module("crowdlab.bench").main(options.arguments) or 0)
+    return int(importlib.import_module("crowdlab.bench").main(options.others) or 0)
