@@ -4,11 +4,10 @@ A figure is made once and then only fed. Everything is drawn in metres at true s
 """
 
 from crowdlab.views.chart import curves
+from crowdlab.views.curves import Timeline, timeline
 from crowdlab.views.page import replay_html
-from crowdlab.views.picture import picture
 from crowdlab.views.plaza import Plaza
-from crowdlab.views.still import Still
+from crowdlab.views.still import Still, picture
 from crowdlab.views.theme import DARK, EITHER, LIGHT, Theme
-from crowdlab.views.timeline import Timeline, timeline
 
 __all__ = ["DARK", "EITHER", "LIGHT", "Plaza", "Still", "Theme", "Timeline", "curves", "picture", "replay_html", "timeline"]

@@ -8,9 +8,9 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from crowdlab.errors import CrowdlabError
+from crowdlab.views.curves import round_up
 from crowdlab.views.still import Still
 from crowdlab.views.theme import EITHER, SLOTS, Theme
-from crowdlab.views.timeline import round_up
 
 FINE = 2  # drawn so many times larger than shown ...
 SMOOTH = 2  # ... and that many times larger again before it is shrunk, for smooth edges

@@ -21,9 +21,9 @@ from crowdlab.observe import OBSERVABLES
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run
+from crowdlab.views.curves import Timeline
 from crowdlab.views.plaza import Plaza, ledger, summary
 from crowdlab.views.theme import repainting
-from crowdlab.views.timeline import Timeline
 
 HERE = Path(__file__).parent
 ABSENT = 255  # in place of a speed: this person is not in the scene
