@@ -22,9 +22,9 @@ from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Run, simulate
 from crowdlab.views import DARK, EITHER, LIGHT, Plaza, Theme, Timeline, curves, picture, replay_html, timeline
 from crowdlab.views.chart import LEFT, TOP, _ticks
-from crowdlab.views.curves import round_up
+from crowdlab.views.drawing import HEAD
 from crowdlab.views.plaza import goal_labels, headline, people_columns
-from crowdlab.views.still import HEAD
+from crowdlab.views.series import round_up
 from crowdlab.views.theme import repainting
 
 WATCHED = ("people", "arrived", "mean_speed", "largest_overlap")

@@ -4,10 +4,11 @@ A figure is made once and then only fed. Everything is drawn in metres at true s
 """
 
 from crowdlab.views.chart import curves
-from crowdlab.views.curves import Timeline, timeline
+from crowdlab.views.drawing import picture
 from crowdlab.views.page import replay_html
 from crowdlab.views.plaza import Plaza
-from crowdlab.views.still import Still, picture
+from crowdlab.views.series import Timeline, timeline
+from crowdlab.views.still import Still
 from crowdlab.views.theme import DARK, EITHER, LIGHT, Theme
 
 __all__ = ["DARK", "EITHER", "LIGHT", "Plaza", "Still", "Theme", "Timeline", "curves", "picture", "replay_html", "timeline"]

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from crowdlab.errors import CrowdlabError
-from crowdlab.views.curves import round_up
+from crowdlab.views.series import round_up
 from crowdlab.views.still import Still
 from crowdlab.views.theme import EITHER, SLOTS, Theme
 

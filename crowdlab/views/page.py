@@ -21,8 +21,8 @@ from crowdlab.observe import OBSERVABLES
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run
-from crowdlab.views.curves import Timeline
 from crowdlab.views.plaza import Plaza, ledger, summary
+from crowdlab.views.series import Timeline
 from crowdlab.views.theme import repainting
 
 HERE = Path(__file__).parent
