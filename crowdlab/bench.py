@@ -74,7 +74,7 @@ def ours(scenario: Scenario, steps: int) -> tuple[Callable[[], None], float, flo
     def run() -> None:
         nonlocal grid
         result, grid = trusted(scenario, params, state, key, queue, grid, steps=steps, every=steps)
-        jax.block_until_ready(result.final.position)
+        result.final.position.block_until_ready()
 
     start = time.perf_counter()
     run()

@@ -22,7 +22,12 @@ class CapacityError(CrowdlabError, RuntimeError):
 
 
 class NonFiniteError(CrowdlabError, ArithmeticError):
-    """Positions or velocities became NaN or infinite."""
+    """Positions or velocities became NaN or infinite, or somebody went through a wall."""
+
+    def __init__(self, message: str, *, state: object = None, step: int = -1, agent: int = -1) -> None:
+        """`state` is the last good State, `step` the first bad step and `agent` the id of who broke it."""
+        super().__init__(message)
+        self.state, self.step, self.agent = state, step, agent
 
 
 class RecordingError(CrowdlabError, OSError):

@@ -85,7 +85,9 @@ class Walking:
         velocity = state.velocity + self.dt * push
         # Drawn by id, never by row. The condition is one scalar, so that a run without noise does not pay for it.
         shaken = jax.lax.cond(
-            jnp.any(jnp.asarray(self.noise) > 0), lambda: normal_by_id(key, state.id, velocity.dtype), lambda: jnp.zeros_like(velocity)
+            jnp.any(jnp.asarray(self.noise) > 0),
+            lambda: normal_by_id(key, state.id, velocity.dtype),
+            lambda: jnp.zeros_like(velocity),
         )
         velocity = velocity + self.noise * jnp.sqrt(self.dt) * shaken
         velocity = limit_speed(velocity, self.limit(state.desired_speed))

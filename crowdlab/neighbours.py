@@ -19,7 +19,7 @@ from crowdlab.state import Array, State, World
 SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
 FAR = 1e6  # m; where dead rows are kept for the measuring, beyond anybody's reach
 FEW = 300  # people; up to here all are compared with all, and room for BLOCK neighbours costs less than compiling anew
-BLOCK = 32  # longest sum that XLA on CPU takes strictly in sequence
+BLOCK = 32  # neighbours that small crowds always have room for
 
 
 class Grid(NamedTuple):
@@ -70,14 +70,11 @@ class Neighbours:
 def ordered_sum(terms: Array) -> Array:
     """Sum over the last axis but one, strictly from first to last, so that zeros in between change no bit.
 
-    XLA on CPU splits sums longer than 32 into partial sums; here each block begins with the sum of all before it. The barrier keeps
-    the compiler from adding the two parts of a block apart.
+    A scan, because XLA on CPU compiles a plain sum differently from program to program: those longer than 32 are split, and shorter
+    ones change their last bit with the program they are fused into. It costs a sixth of a step (1 000 people: 223 us, not 190).
     """
-    result = terms[..., :BLOCK, :].sum(-2)
-    for first in range(BLOCK, terms.shape[-2], BLOCK - 1):
-        block = terms[..., first : first + BLOCK - 1, :]
-        result = lax.optimization_barrier(jnp.concatenate((result[..., None, :], block), -2)).sum(-2)
-    return result
+    rows = jnp.moveaxis(terms, -2, 0)
+    return lax.scan(lambda so_far, row: (so_far + row, None), jnp.zeros_like(rows, shape=rows.shape[1:]), rows)[0]
 
 
 def find(state: State, world: World, grid: Grid | None, key: Array) -> tuple[Neighbours, NeighbourList]:
@@ -89,9 +86,9 @@ def find(state: State, world: World, grid: Grid | None, key: Array) -> tuple[Nei
 class Need(NamedTuple):
     """How much room a list needed; more than the grid gives means that the list is incomplete."""
 
-    neighbours: Array  # () int32
-    span: Array  # () int32
-    walls: Array  # () int32
+    neighbours: Array | int  # () int32
+    span: Array | int  # () int32
+    walls: Array | int  # () int32
 
 
 def make_list(state: State, world: World, grid: Grid | None, key: Array) -> tuple[NeighbourList, Need]:
@@ -231,9 +228,7 @@ def _candidates(state: State, world: World, grid: Grid) -> tuple[Array, Array, A
     longest = jnp.zeros((), jnp.int32)
     for first, last in spans:
         longest = jnp.maximum(longest, (last - first).max(initial=0))
-        out, used = lax.fori_loop(
-            0, grid.span, lambda i, carry, first=first, last=last: append(first, last, i, carry), (out, used)
-        )
+        out, used = lax.fori_loop(0, grid.span, lambda i, carry, first=first, last=last: append(first, last, i, carry), (out, used))
     return jnp.sort(out, axis=0), used.max(initial=0), longest
 
 
@@ -285,7 +280,7 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
     alive = np.asarray(state.alive)
     place = np.asarray(world.wrap(state.position), float).T[alive] - np.asarray(world.lower)
     if len(place) == 0:
-        return Need(*np.zeros(3, int))
+        return Need(0, 0, 0)
     tree = cKDTree(place, boxsize=world.size if world.periodic else None)
     neighbours = tree.query_ball_point(place, grid.reach + grid.skin, return_length=True).max() - 1
     cells = np.clip((place / world.size * (grid.columns, grid.rows)).astype(int), 0, (grid.columns - 1, grid.rows - 1))
@@ -296,4 +291,4 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
     if world.periodic and grid.columns <= width:
         span = counts.sum(1).max()
     near = walls.candidates(jnp.asarray(state.position)[:, alive], world, grid.wall_reach, grid.skin / 2)
-    return Need(np.int64(neighbours), np.int64(span), np.int64(np.asarray(near.sum(0)).max(initial=0)))
+    return Need(int(neighbours), int(span), int(np.asarray(near.sum(0)).max(initial=0)))

@@ -86,18 +86,20 @@ def trusted(
             raise CapacityError(
                 f"{scenario.name}: lists needed {health.peak_neighbours} neighbours, spans of {health.peak_span} and "
                 f"{health.peak_walls} walls and somebody moved {health.largest_move:.3g} m; the grid given has room for "
-                f"{grid.capacity}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, or leave grid out to have it planned."
+                f"{grid.capacity}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, "
+                "or leave grid out to have it planned."
             )
         grid = better
     if health.first_bad_step >= 0:
         what = "went through a wall" if health.bad_wall else "left the finite numbers"
-        error = NonFiniteError(
+        raise NonFiniteError(
             f"{scenario.name}: agent {health.bad_agent} {what} at step {health.first_bad_step}; the last good state is that of step "
-            f"{int(state.step)}. Usual cures: a smaller motion.dt (now {float(np.max(params.motion.dt)):g} s), weaker forces or a lower "
-            "motion.top_speed."
+            f"{int(state.step)}. Usual cures: a smaller motion.dt (now {float(np.max(params.motion.dt)):g} s), weaker forces or a "
+            "lower motion.top_speed.",
+            state=state,
+            step=int(health.first_bad_step),
+            agent=int(health.bad_agent),
         )
-        error.state, error.step, error.agent = state, int(health.first_bad_step), int(health.bad_agent)
-        raise error
     return run, grid
 
 
@@ -135,7 +137,11 @@ def chunks(
             scenario, params, state, key, queue, grid, steps=ahead, every=stride, observe=observe, may_repair=given is None
         )
         state, now = run.final, now + ahead
-        yield run if due else dataclasses.replace(run, **jax.tree.map(lambda leaf: leaf[:0], {"frames": run.frames, "series": run.series}))
+        yield (
+            run
+            if due
+            else dataclasses.replace(run, **jax.tree.map(lambda leaf: leaf[:0], {"frames": run.frames, "series": run.series}))
+        )
 
 
 def _to_frame(ahead: int, offset: int, every: int) -> tuple[int, int, bool]:
@@ -245,12 +251,14 @@ def simulate(
         NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent and step.
     """
     params = scenario.params if params is None else params
-    piece = max(every, 2000 - 2000 % every)
-    parts = list(
-        chunks(scenario, params, key, steps, chunk=piece, every=every, observe=observe, commands=commands, grid=grid)
-    )
+    piece = max(every, 2000 - 2000 % max(every, 1))
+    parts = list(chunks(scenario, params, key, steps, chunk=piece, every=every, observe=observe, commands=commands, grid=grid))
     if not parts:
-        parts = [rollout(scenario.world, as_arrays(params), scenario.state, key, CommandQueue.of((), 0), grid=None, steps=0, observe=observe)]
+        parts = [
+            rollout(
+                scenario.world, as_arrays(params), scenario.state, key, CommandQueue.of((), 0), grid=None, steps=0, observe=observe
+            )
+        ]
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[(part.frames, part.series) for part in parts])
     health = parts[0].health
     for part in parts[1:]:

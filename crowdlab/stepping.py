@@ -123,8 +123,8 @@ def rollout(
             going = walk(going, every)
             return going, save(going[0], going[2])
 
-        (state, health, _), saved = lax.scan(frame, relist(*start), None, length=frames_per_list)
-        return (state, health), saved
+        going, saved = lax.scan(frame, relist(*start), None, length=frames_per_list)
+        return going[:2], saved
 
     def frame_of_many_lists(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
         def one_list(going: Going, _: None) -> tuple[Going, None]:

@@ -19,7 +19,6 @@ from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, rollout
 from crowdlab.state import State, World
 
-
 HFV = ("contact", "driving", "repulsion", "wall_contact", "wall_repulsion")
 
 

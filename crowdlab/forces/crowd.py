@@ -76,12 +76,8 @@ class Contact:
         Helbing, Farkas & Vicsek, Nature 407 (2000) 487, eq. 2, second and third term.
     """
 
-    compression: float = param(
-        default=1.2e5, unit="kg/s^2", low=0.0, high=2.4e5, doc="stiffness of a body, k", source=HFV
-    )
-    friction: float = param(
-        default=2.4e5, unit="kg/(m s)", low=0.0, high=4.8e5, doc="sliding friction, kappa", source=HFV
-    )
+    compression: float = param(default=1.2e5, unit="kg/s^2", low=0.0, high=2.4e5, doc="stiffness of a body, k", source=HFV)
+    friction: float = param(default=2.4e5, unit="kg/(m s)", low=0.0, high=4.8e5, doc="sliding friction, kappa", source=HFV)
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
         overlap = jnp.maximum(state.radius + near.at(state.radius) - near.distance, 0.0)  # (K, N)
