@@ -1,0 +1,235 @@
+"""The loop: how a run is cut, recorded, planned and repaired changes no bit; what cannot be trusted is raised."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scenes import make_params, make_scenario, make_state, make_world
+
+from crowdlab import params
+from crowdlab.commands import Command, CommandQueue, Kind
+from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError
+from crowdlab.neighbours import Grid
+from crowdlab.scenario import Scenario
+from crowdlab.simulation import Run, chunks, plan, rollout, simulate, trusted
+
+MANY, STEPS, KEY = 40, 60, jax.random.key(11)
+SLOW = pytest.mark.slow
+FORCES = ("contact", "driving", "repulsion")
+WATCHED = ("mean_speed", "people")
+ORDERS = (
+    Command(33, Kind.GOAL, (-1.0, 0.0), agent=3),
+    Command(10, Kind.PUSH, (0.3, 0.0), group=0),
+    Command(29, Kind.PUSH, (0.0, 0.5), zone=(-1.0, -1.0, 1.0, 1.0)),
+    Command(41, Kind.REMOVE, agent=5),
+)
+
+
+def dense() -> Scenario:
+    """People in contact, an exit that some reach, noise."""
+    generator = np.random.default_rng(7)
+    place = np.stack(np.meshgrid(np.arange(10) * 0.55, np.arange(4) * 0.55), -1).reshape(-1, 2) - (2.5, 0.8)
+    state = make_state(place + generator.uniform(-0.02, 0.02, place.shape), (0.6, 0.0), goal=0)
+    changes = {"motion.dt": 0.005, "motion.noise": 0.1, "people.desired_speed": np.linspace(1.0, 1.6, MANY)}
+    return make_scenario(make_world(goals=[[(2.6, -2.0), (2.6, 2.0)]], leaves=True), state, make_params(FORCES, changes))
+
+
+def roomy(scenario: Scenario) -> Grid:
+    """A true grid with room for all; with 5 m/s at most its list is good for five steps."""
+    return plan(scenario, scenario.params, scenario.state)._replace(half=2, capacity=MANY, span=MANY, refresh=4)
+
+
+@pytest.fixture(scope="module")
+def scene() -> Scenario:
+    return dense()
+
+
+@pytest.fixture(scope="module")
+def grid(scene: Scenario) -> Grid:
+    return roomy(scene)
+
+
+@pytest.fixture(scope="module")
+def whole(scene: Scenario, grid: Grid) -> Run:
+    """The run that all others are compared with."""
+    run = simulate(scene, None, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=grid)
+    assert 0 < run.final.alive.sum() < MANY - 1  # somebody left, somebody was removed
+    return run
+
+
+def same(one: Any, other: Any) -> None:
+    jax.tree.map(np.testing.assert_array_equal, one, other)
+
+
+def join(parts: Sequence[Run]) -> tuple[Any, Any]:
+    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *[(part.frames, part.series) for part in parts])
+
+
+def test_sixty_steps_are_seven_and_twenty_three_and_thirty(scene: Scenario, grid: Grid, whole: Run) -> None:
+    state, parts = scene.state, []
+    for many in (7, 23, 30):
+        due = [order for order in ORDERS if order.step >= int(state.step)]
+        parts += chunks(scene, scene.params, KEY, many, chunk=many, commands=due, observe=WATCHED, grid=grid, state=state)
+        state = parts[-1].final
+    same(join(parts), (whole.frames, whole.series))
+    same(state, whole.final)
+
+
+def test_pieces_of_one_run(scene: Scenario, grid: Grid, whole: Run) -> None:
+    parts = list(chunks(scene, scene.params, KEY, STEPS, chunk=20, commands=ORDERS, observe=WATCHED, grid=grid))
+    assert [len(part.frames.step) for part in parts] == [20, 20, 20]
+    same(join(parts), (whole.frames, whole.series))
+
+
+@pytest.mark.parametrize(
+    ("capacity", "refresh", "span"),
+    [(30, 1, 40), pytest.param(32, 3, 36, marks=SLOW), pytest.param(33, 4, 40, marks=SLOW), (64, 2, 64)],
+)
+def test_room_and_refresh_change_no_bit(capacity: int, refresh: int, span: int, scene: Scenario, grid: Grid, whole: Run) -> None:
+    other = grid._replace(capacity=capacity, refresh=refresh, span=span)
+    run = simulate(scene, None, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=other)
+    assert run.health.peak_neighbours > 15
+    same((run.frames, run.series, run.final), (whole.frames, whole.series, whole.final))
+
+
+@pytest.mark.parametrize("every", [4, 20])
+def test_recording_every_so_many_steps_changes_no_bit(every: int, scene: Scenario, grid: Grid, whole: Run) -> None:
+    run = simulate(scene, None, KEY, STEPS, every=every, commands=ORDERS, observe=WATCHED, grid=grid)
+    assert run.frames.step.tolist() == list(range(every, STEPS + 1, every))
+    same((run.frames, run.series), jax.tree.map(lambda leaf: leaf[every - 1 :: every], (whole.frames, whole.series)))
+    same(run.final, whole.final)
+
+
+def test_a_parameter_set_off_the_frame_beat(scene: Scenario, grid: Grid) -> None:
+    moves = (Command(27, Kind.SET, (2.0, 0.0), path="people.desired_speed"), Command(20, Kind.SET, (0.0, 0.0), path="motion.noise"))
+    often, seldom = (simulate(scene, None, KEY, STEPS, every=every, commands=moves, grid=grid) for every in (1, 20))
+    same(seldom.frames, jax.tree.map(lambda leaf: leaf[19::20], often.frames))
+    same(seldom.final, often.final)
+    assert seldom.final.desired_speed.mean() == pytest.approx(2.0)
+    np.testing.assert_allclose(seldom.final.desired_speed / seldom.final.desired_speed[0], np.linspace(1.0, 1.6, MANY), rtol=1e-6)
+
+
+def test_nothing_is_compiled_when_a_parameter_moves(scene: Scenario, grid: Grid, whole: Run) -> None:
+    compiled = rollout._cache_size()
+    for path, value in (("forces.repulsion.strength", 1500), ("forces.contact.friction", 0.0), ("switches.contact", np.float64(0))):
+        simulate(scene, params.replace(scene.params, path, value), KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=grid)
+    other_orders = (Command(3, Kind.PUSH, (0.1, 0.1)),)
+    simulate(scene, None, jax.random.key(99), STEPS, commands=other_orders, observe=WATCHED, grid=grid)
+    assert rollout._cache_size() == compiled
+
+
+def digest() -> str:
+    """Bytes of the whole run in hexadecimal digits, and proof that NumPy's generator was left alone."""
+    import hashlib
+
+    numpy_state = np.random.get_state()  # noqa: NPY002 -- the very generator that must stay untouched
+    scenario = dense()
+    run = simulate(scenario, None, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=roomy(scenario))
+    for before, now in zip(numpy_state, np.random.get_state(), strict=True):  # noqa: NPY002
+        np.testing.assert_array_equal(before, now)
+    return hashlib.sha256(b"".join(np.asarray(leaf).tobytes() for leaf in jax.tree.leaves((run.frames, run.series)))).hexdigest()
+
+
+@SLOW
+def test_two_fresh_processes_give_these_bytes(whole: Run) -> None:
+    here = Path(__file__).parent
+    script = "import sys; sys.path.insert(0, sys.argv[1]); import test_simulation; print(test_simulation.digest())"
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(here)],
+            cwd=here.parent,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+        )
+        for seed in ("1", "2")
+    ]
+    assert {process.communicate(timeout=120)[0].decode().strip() for process in started} == {digest()}
+
+
+def test_the_key_decides(scene: Scenario, grid: Grid, whole: Run) -> None:
+    other = simulate(scene, None, jax.random.key(12), STEPS, commands=ORDERS, observe=WATCHED, grid=grid)
+    assert np.abs(other.frames.position - whole.frames.position).max() > 1e-3
+
+
+def test_a_list_kept_too_long_is_repaired(scene: Scenario, grid: Grid, whole: Run) -> None:
+    small = grid._replace(skin=0.05, refresh=STEPS)
+    queue = CommandQueue.of(sorted(ORDERS, key=lambda order: order.step))
+    run, mended = trusted(scene, scene.params, scene.state, KEY, queue, small, steps=STEPS, every=1, observe=WATCHED)
+    assert mended.refresh < STEPS
+    assert run.health.largest_move <= mended.skin / 2
+    same((run.frames, run.series), (whole.frames, whole.series))
+
+
+def test_a_planned_run_is_the_run_with_room_to_spare(scene: Scenario, whole: Run) -> None:
+    run = simulate(scene, None, KEY, STEPS, commands=ORDERS, observe=WATCHED)
+    same((run.frames, run.series, run.final), (whole.frames, whole.series, whole.final))
+
+
+def test_leaving_the_finite_numbers_is_an_error_that_knows_the_last_good_state(scene: Scenario, grid: Grid) -> None:
+    violent = params.replace(params.replace(scene.params, "forces.repulsion.strength", 1e38), "forces.repulsion.falloff", 0.01)
+    message = r"scene: agent \d+ left the finite numbers at step 1; the last good state is that of step 0\."
+    with pytest.raises(NonFiniteError, match=message) as caught:
+        simulate(scene, violent, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=grid)
+    assert "motion.dt (now 0.005 s)" in str(caught.value)
+    assert (caught.value.step, caught.value.state.step) == (1, 0)
+    assert 0 <= caught.value.agent < MANY
+    assert np.isfinite(caught.value.state.position).all()
+
+
+def test_what_is_refused_before_the_first_step(scene: Scenario, grid: Grid) -> None:
+    def start(**changes: Any) -> None:
+        simulate(**({"scenario": scene, "params": None, "key": KEY, "steps": STEPS, "every": 1} | changes))
+
+    with pytest.raises(CrowdlabError, match=r"scene: steps = 60, every = 7: allowed are whole frames\. Make"):
+        start(every=7)
+    with pytest.raises(CrowdlabError, match="steps = 60, every = 0"):
+        start(every=0)
+    with pytest.raises(CrowdlabError, match="steps = -5"):
+        start(steps=-5)
+    with pytest.raises(CrowdlabError, match=r"scene: unknown observable 'mean_sped'\. Did you mean 'mean_speed'\?"):
+        start(observe=("mean_sped",))
+    with pytest.raises(ParamError, match=r"motion\.dt = 0 s"):
+        start(params=params.replace(scene.params, "motion.dt", 0.0))
+    with pytest.raises(ParamError, match=r"for people and 0 m for walls; the grid given was planned for 0\.5 m and 0 m"):
+        start(grid=grid._replace(reach=0.5))
+
+
+def test_no_steps_give_no_frames(scene: Scenario) -> None:
+    run = simulate(scene, None, KEY, 0, observe=WATCHED)
+    assert run.frames.position.shape == (0, MANY, 2)
+    assert run.series["people"].shape == (0,)
+    np.testing.assert_array_equal(run.final.position, scene.state.position)
+
+
+@SLOW
+def test_gradients_of_a_run_are_those_of_central_differences(x64: None) -> None:
+    place = [(0.0, 0.0), (0.0, 0.0), (0.3, 0.4), (0.7, -0.2), (8.0, 8.0), (0.0, 0.0), (0.3, 0.4), (0.0, 0.0)]
+    alive = np.arange(8) < 5  # a coincident pair, two in contact, a lone one, and padding that lies on them
+    state = make_state(place, mass=np.linspace(60, 95, 8), goal=0, alive=alive)
+    world = make_world([[(-1, -0.3), (2, -0.45)]], [(15.0, 3.0)])
+    start = make_params(None, {"motion.dt": 0.002})
+
+    @jax.jit
+    def mean(values: dict[str, Any]) -> jax.Array:
+        tree = start
+        for path, value in values.items():
+            tree = params.replace(tree, path, value)
+        final = rollout(world, tree, state, KEY, CommandQueue.of((), 0), grid=None, steps=50, every=50).final
+        return jnp.where(alive, final.position, 0.0).sum() / alive.sum()
+
+    names = ("forces.repulsion.strength", "forces.repulsion.falloff", "forces.driving.relaxation_time", "people.desired_speed")
+    values = {name: params.get(start, name) for name in names}
+    slopes = jax.grad(mean)(values)
+    for name, value in values.items():
+        h = 1e-5 * value
+        central = (mean(values | {name: value + h}) - mean(values | {name: value - h})) / (2 * h)
+        assert np.isfinite(slopes[name])
+        assert abs(central * value) > 1e-7, name
+        np.testing.assert_allclose(slopes[name], central, rtol=1e-3, err_msg=name)
