@@ -250,6 +250,6 @@ def test_a_step_through_a_corner_does_not_slip_between_two_walls() -> None:
 def test_without_walls_nothing_is_felt_or_crossed() -> None:
     world = make_world()
     none = jnp.zeros((0, 3), jnp.int32)
-    assert walls.distances(jnp.zeros((2, 3)), world).shape == (0, 3)
+    assert walls.candidates(jnp.zeros((2, 3)), world, 1.0, 0.1).shape == (0, 3)
     assert walls.measure(jnp.zeros((2, 3)), none, world).total(jnp.zeros((0, 3))).tolist() == [0, 0, 0]
     assert not walls.crossed(jnp.zeros((2, 3)), jnp.ones((2, 3)), none, world).any()
