@@ -161,9 +161,9 @@ class Recorder:
     def _begin(self, manifest: dict[str, str]) -> None:
         run = self._connection.execute
         run("PRAGMA journal_mode = TRUNCATE")
+        run("BEGIN IMMEDIATE")
         run(f"PRAGMA application_id = {tables.APPLICATION}")
         run(f"PRAGMA user_version = {tables.FORMAT}")
-        run("BEGIN IMMEDIATE")
         for statement in tables.TABLES.split(";"):
             run(statement)
         many = self._connection.executemany

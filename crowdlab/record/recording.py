@@ -192,14 +192,14 @@ class Recording:
 
 def _manifest(connection: sqlite3.Connection, path: Path) -> dict[str, str]:
     """The manifest's entries as JSON, after every check that this is a recording at all."""
-    if path.stat().st_size == 0:
-        raise tables.damaged(path, "the file is empty")
     try:
         mark = connection.execute("PRAGMA application_id").fetchone()[0]
     except sqlite3.DatabaseError as error:
         if "not a database" in str(error):
             raise RecordingError(f"{path}: this is no recording (no SQLite file). Give a file that crowdlab wrote.") from error
         raise
+    if path.stat().st_size == 0:
+        raise tables.damaged(path, "the file is empty: its writer was stopped before the first frame")
     if mark != tables.APPLICATION:
         raise RecordingError(f"{path}: this SQLite file is not a recording of crowdlab. Give a file that crowdlab wrote.")
     version, pages, page = (
