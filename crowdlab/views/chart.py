@@ -8,14 +8,13 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from crowdlab.errors import CrowdlabError
-from crowdlab.views.series import round_up
 from crowdlab.views.still import Still
 from crowdlab.views.theme import EITHER, SLOTS, Theme
 
 FINE = 2  # drawn so many times larger than shown ...
 SMOOTH = 2  # ... and that many times larger again before it is shrunk, for smooth edges
 LEFT, RIGHT, TOP, BOTTOM = 64, 14, 34, 48  # pixels round the plot
-STYLES = ((5.0, ()), (2.5, (9.0, 6.0)), (2.5, (2.5, 5.0)))  # pixels: width, then dash and gap; told apart without colour too
+STYLES = ((6.0, ()), (2.5, (9.0, 6.0)), (2.5, (2.5, 5.0)))  # pixels: width, then dash and gap; told apart without colour too
 
 Curve = tuple[Any, Any]
 
@@ -70,7 +69,9 @@ def _ticks(values: np.ndarray, most: int) -> np.ndarray:
     """Round places that enclose the values; a range that begins near zero begins at zero."""
     low, high = float(values.min()), float(values.max())
     low = 0.0 if 0 < low < 0.5 * high else low
-    step = round_up(max(high - low, 1e-9 * max(abs(high), 1.0)) / most)
+    least = max(high - low, 1e-9 * max(abs(high), 1.0)) / most
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(times * power for times in (1, 2, 5, 10) if times * power >= least * (1 - 1e-9))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return np.arange(first, max(last, first + 1) + 1) * step
 
