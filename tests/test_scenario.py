@@ -194,6 +194,19 @@ def test_only_listed_forces_act_and_zero_is_zero() -> None:
     assert build(SPEC | {"forces": {}}).params.forces == {}
 
 
+@pytest.mark.parametrize(("tau", "shown"), [(0.7, r"0\.7"), ({"uniform": [0.6, 0.9]}, r"\{'uniform': \[0\.6, 0\.9\]\}")])
+def test_a_relaxation_time_without_a_driving_force_is_refused(tau: Any, shown: str) -> None:
+    spec = changed("groups.left.relaxation_time", tau)
+    with pytest.raises(
+        ScenarioError,
+        match=rf"groups\.left\.relaxation_time = {shown} \(s\): the scenario has no driving force .*\(forces: repulsion\)\. "
+        r"Allowed is one of kind 'driving'\. Add \[forces\.driving\]",
+    ):
+        build(spec | {"forces": {"repulsion": {}}})
+    build(spec | {"forces": {"mine": {"kind": "driving"}}})
+    build(spec)  # the usual forces drive
+
+
 def test_a_force_may_stand_twice_under_other_names() -> None:
     spec = SPEC | {"forces": {"driving": {}, "near": {"kind": "repulsion"}, "far": {"kind": "repulsion", "falloff": 0.5}}}
     made = build(spec).params

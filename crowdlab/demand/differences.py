@@ -59,9 +59,9 @@ def draw(quantity: Quantity, count: int, key: Array, where: str, law: Spec) -> n
     elif isinstance(quantity, Distribution):
         values = _draw_from(quantity, uniforms(key, count)[:, 0], where, law)
     else:
-        values = np.full(count, float(quantity))
-    check_value(where, values if count else quantity if not isinstance(quantity, Distribution) else values, law)
-    return values
+        values = np.full(max(count, 1), float(quantity))  # it must be right even where nobody is
+    check_value(where, values, law)
+    return values[:count]
 
 
 def _draw_from(spread: Distribution, chance: np.ndarray, where: str, law: Spec) -> np.ndarray:

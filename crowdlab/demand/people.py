@@ -32,10 +32,10 @@ class Group:
     positions: list[tuple[float, float]] | None = None
     goal: str | None = None
     goal_area: Any = None
-    desired_speed: Quantity = 1.34
-    radius: Quantity = 0.25
+    desired_speed: Quantity = People.desired_speed  # the declared default, as for the two of the body
+    radius: Quantity = Body.radius
     social_radius: Quantity | None = None
-    mass: Quantity = 80.0
+    mass: Quantity = Body.mass
     relaxation_time: Quantity | None = None
 
 
@@ -197,6 +197,11 @@ def _check_reach(
         raise ScenarioError(f"{where}: unreachable for radius {radius[one]:.3g} m from {start}. {cure}")
 
 
+def reals(values: Any) -> Array:
+    """An array of the default float type, converted on the host: no program is compiled for it."""
+    return jnp.asarray(np.asarray(values, jnp.result_type(float)))
+
+
 def assemble(crowd: Crowd, world: World) -> State:
     """Everybody at rest at step 0, looking where they want to go.
 
@@ -204,9 +209,6 @@ def assemble(crowd: Crowd, world: World) -> State:
         ScenarioError: the raster of a huge plan has lost somebody's way.
     """
     count = len(crowd.radius)
-
-    def reals(values: Any) -> Array:  # converted on the host: no program is compiled for it
-        return jnp.asarray(np.asarray(values, jnp.result_type(float)))
 
     def integers(values: Any) -> Array:
         return jnp.asarray(np.asarray(values, np.int32))

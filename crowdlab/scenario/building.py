@@ -16,12 +16,11 @@ from crowdlab.forces import FORCES
 from crowdlab.geometry import Floor, Place
 from crowdlab.integrate import MOTIONS
 from crowdlab.params import Params, People, as_arrays, check_value, spec_of
-from crowdlab.scenario.tables import GoalTable, ScenarioTable, WorldTable, brief, decode, plain
-from crowdlab.state import Array, State, World
+from crowdlab.scenario.tables import REACH, GoalTable, ScenarioTable, WorldTable, brief, decode, plain
+from crowdlab.state import State, World
 
 USUAL_FORCES = ("driving", "repulsion", "contact", "wall_repulsion", "wall_contact")  # Helbing, Farkas & Vicsek 2000
 MARGIN = 1.0  # m, how far the box of a world reaches beyond its area
-OWN_REACH = 0.5  # m, arrival distance of a goal that belongs to one person
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -66,11 +65,12 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
         geometry.check_place(floor, read.place, f"goals.{goal}")
     relaxation = spec_of(FORCES["driving"](), "relaxation_time")
     targets = {goal: (read.place, 0.0 if read.leaves else read.reach) for goal, read in goals.items()}
-    crowd = demand.populate(floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=OWN_REACH)
+    crowd = demand.populate(floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=REACH)
     for own, point in crowd.own_goals:
         place = geometry.read_place(own, point=point)
-        goals[own] = _Goal(place, geometry.edges_of(place), False, OWN_REACH)
+        goals[own] = _Goal(place, geometry.edges_of(place), False, REACH)
     params = _params(tables, crowd)
+    _check_relaxation(tables, params, source)
     world = _world(floor, list(goals.values()), crowd.radius)
     return Scenario(
         name=name,
@@ -157,29 +157,38 @@ def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
     left, bottom, right, top = floor.area.bounds
     lower = (left - MARGIN, bottom - MARGIN)
     size = (right - left + 2 * MARGIN, top - bottom + 2 * MARGIN)
-    thinnest, mean, stoutest = (radius.min(), radius.mean(), radius.max()) if len(radius) else (0.25, 0.25, 0.25)
-    cell = navigation.choose_cell(size, len(goals), float(thinnest))
+    sizes = radius if len(radius) else np.array([demand.Body.radius])
+    cell = navigation.choose_cell(size, len(goals), float(sizes.min()))
     edges, leaves = [goal.edges for goal in goals], [goal.leaves for goal in goals]
-    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, radius=float(mean), stoutest=float(stoutest))
+    mean, stoutest = float(sizes.mean()), float(sizes.max())
+    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, radius=mean, stoutest=stoutest)
     walls = geometry.wall_arrays(floor.walls)
     return World(
-        walls=_reals(walls["walls"]),
-        wall_vertices=_reals(walls["wall_vertices"]),
-        wall_directions=_reals(walls["wall_directions"]),
+        walls=demand.reals(walls["walls"]),
+        wall_vertices=demand.reals(walls["wall_vertices"]),
+        wall_directions=demand.reals(walls["wall_directions"]),
         wall_part=jnp.asarray(walls["wall_part"]),
-        goals=_reals(navigation.pad_goals(edges)),
+        goals=demand.reals(navigation.pad_goals(edges)),
         goal_leaves=jnp.asarray(np.asarray(leaves, bool)),
-        goal_reach=_reals([goal.reach for goal in goals]),
-        ways=_reals(ways),
-        ways_cell=_reals(cell),
+        goal_reach=demand.reals([goal.reach for goal in goals]),
+        ways=demand.reals(ways),
+        ways_cell=demand.reals(cell),
         lower=lower,
         size=size,
     )
 
 
-def _reals(values: Any) -> Array:
-    """An array of the default float type, converted on the host: no program is compiled for it."""
-    return jnp.asarray(np.asarray(values, jnp.result_type(float)))
+def _check_relaxation(tables: ScenarioTable, params: Params, source: Mapping[str, Any]) -> None:
+    """A group's relaxation time belongs to a driving force; without one it would be lost."""
+    if any(isinstance(force, FORCES["driving"]) for force in params.forces.values()):
+        return
+    for name, group in tables.groups.items():
+        if group.relaxation_time is not None:
+            raise ScenarioError(
+                f"groups.{name}.relaxation_time = {brief(source['groups'][name]['relaxation_time'])} (s): the scenario has no driving "
+                f"force that it could belong to (forces: {', '.join(params.forces) or 'none'}). Allowed is one of kind 'driving'. "
+                "Add [forces.driving], or leave relaxation_time out."
+            )
 
 
 def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
@@ -200,7 +209,7 @@ def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
     motion = _kind(tables.motion, "walking", MOTIONS, "motion", "motion")
     people = People(desired_speed=_same(crowd.desired_speed)) if count else People()
     moving = _parameters(motion, tables.motion, "motion", count, ("kind",))
-    return as_arrays(jax.tree.map(_reals, Params(forces=forces, switches=switches, motion=moving, people=people)))
+    return as_arrays(jax.tree.map(demand.reals, Params(forces=forces, switches=switches, motion=moving, people=people)))
 
 
 def _same(values: np.ndarray) -> Any:

@@ -13,7 +13,7 @@ from crowdlab.demand import Body, Distribution, Group
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.forces import FORCES
 from crowdlab.integrate import MOTIONS
-from crowdlab.params import People, Spec, spec_of, specs
+from crowdlab.params import People, Spec, specs
 
 T = TypeVar("T")
 Points = list[tuple[float, float]]
@@ -28,7 +28,7 @@ class Rings:
 
 
 AreaSpec = Points | str | Rings
-OneOrMany = float | list[float]
+REACH = 0.5  # m, arrival distance of a target that says nothing else
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class GoalTable:
     point: tuple[float, float] | None = None
     polygon: AreaSpec | None = None
     then: Literal["leave", "stand"] | None = None
-    reach: Annotated[float, msgspec.Meta(gt=0)] = 0.5
+    reach: Annotated[float, msgspec.Meta(gt=0)] = REACH
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -238,12 +238,8 @@ def _bounds(law: Spec) -> str:
     return f"{law.least:g} to {most} {law.unit}, usual {law.default:g}"
 
 
-def default_of(kind: type, name: str) -> Spec:
-    """Declaration of one parameter of a force or motion. Raises ParamError for an unknown name."""
-    return spec_of(kind(), name)
-
-
 __all__ = [
+    "REACH",
     "Distribution",
     "GoalTable",
     "GroupTable",
@@ -251,7 +247,6 @@ __all__ = [
     "WorldTable",
     "brief",
     "decode",
-    "default_of",
     "plain",
     "schema",
 ]
