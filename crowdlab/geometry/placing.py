@@ -157,8 +157,8 @@ def _lattice(room: Area, radius: float, count: int, key: Array, taken: Discs) ->
         for number, shift in enumerate(shifts):
             sites = _triangles(room, pitch, shift, bool(number % 2))
             if len(sites) > len(found):
-                spread = radius + (pitch / 2 - radius)  # shaken or not, a site keeps half a pitch to itself
-                ok = [crowd.has_room(x, y, spread) for x, y in sites.tolist()] if len(taken[1]) else slice(None)
+                # Shaken or not, a site keeps half a pitch to itself.
+                ok = [crowd.has_room(x, y, pitch / 2) for x, y in sites.tolist()] if len(taken[1]) else slice(None)
                 found = max(found, sites[ok], key=len)
         return found
 
