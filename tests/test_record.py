@@ -468,7 +468,7 @@ def test_tampering_is_noticed(recorded: Path, tmp_path: Path, statement: str) ->
 def everything(path: Path) -> tuple[Any, ...]:
     """Read all there is in a recording."""
     recording = Recording.open(path)
-    return recording.frames, recording.series, recording.orders, recording.people, recording.health
+    return recording.frames, recording.series, recording.orders, recording.people
 
 
 @settings(max_examples=60, deadline=None)

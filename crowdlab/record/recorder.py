@@ -16,7 +16,6 @@ from crowdlab import params as parameters
 from crowdlab import simulation
 from crowdlab.commands import Command, Kind
 from crowdlab.errors import RecordingError, nearest
-from crowdlab.neighbours import Grid
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params
 from crowdlab.record import tables
@@ -44,7 +43,6 @@ class Recorder:
         seed: int,
         every: int = 1,
         observe: Sequence[str] = (),
-        grid: Grid | None = None,
         overwrite: bool = False,
     ) -> None:
         self.path, self.scenario, self.seed, self.every = Path(path), scenario, int(seed), int(every)
@@ -57,7 +55,7 @@ class Recorder:
         self._error: BaseException | None = None
         self._closed = False
         self._last = people_of(scenario.state)  # as last written, to write only what changed
-        manifest = _manifest(self, grid)
+        manifest = _manifest(self)
         _clear(self.path, overwrite)
         try:
             self._connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
@@ -239,7 +237,7 @@ class Recorder:
         self._last = people
 
 
-def _manifest(recorder: Recorder, grid: Grid | None) -> dict[str, str]:
+def _manifest(recorder: Recorder) -> dict[str, str]:
     """Everything needed to run again, each value as JSON."""
     scenario = recorder.scenario
     if recorder.every < 1:
@@ -255,7 +253,6 @@ def _manifest(recorder: Recorder, grid: Grid | None) -> dict[str, str]:
         "dt": tables.exactly(recorder.params.motion.dt),
         "observe": {name: OBSERVABLES[name].unit for name in recorder.observe},
         "float64": bool(jax.config.jax_enable_x64),  # type: ignore[attr-defined]
-        "grid": None if grid is None else grid._asdict(),
         "groups": scenario.groups,
         "goals": scenario.goals,
         "versions": tables.versions(),
@@ -272,7 +269,9 @@ def _manifest(recorder: Recorder, grid: Grid | None) -> dict[str, str]:
 def _clear(path: Path, overwrite: bool) -> None:
     """Make room for a new file; a journal left by a killed writer goes with the file it belongs to."""
     if path.exists() and not overwrite:
-        raise RecordingError(f"{path}: there is a file already. Choose another name, or allow it to be replaced (overwrite=True).")
+        raise RecordingError(
+            f"{path}: there is a file already. Choose another name, or allow it to be replaced (overwrite=True or --force)."
+        )
     if not path.parent.is_dir():
         raise RecordingError(f"{path}: the folder {path.parent} does not exist. Make it first.")
     try:

@@ -31,7 +31,7 @@ class Recording:
     """
 
     path: Path
-    manifest: dict[str, Any]  # scenario, source, seed, every, dt, observe, float64, grid, groups, goals, versions, complete
+    manifest: dict[str, Any]  # scenario, source, seed, every, dt, observe, float64, groups, goals, versions, complete
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -114,13 +114,6 @@ class Recording:
             return {name: np.array([row[i] for row in rows], kind) for i, (name, kind) in enumerate(zip(names, kinds, strict=True))}
 
     @functools.cached_property
-    def health(self) -> dict[str, float]:
-        """Largest overlap, peaks and the like, worst of all chunks."""
-        with tables.readable(self.path):
-            each = [json.loads(chunk[4]) for chunk in self._chunks]
-            return {name: max(one[name] for one in each) for name in each[0]}
-
-    @functools.cached_property
     def scenario(self) -> Scenario:
         """The scenario, built again from its source."""
         try:
@@ -161,12 +154,12 @@ class Recording:
         Who stood and was sent on or removed by an order later on is counted as standing only where `arrived` was observed.
         """
         alive, step, arrived = np.asarray(self.frames.alive), np.asarray(self.frames.step), self.people["arrived"]
-        left = (~alive & (arrived >= 0)).sum(1)
-        standing = (alive & (arrived >= 0) & (arrived <= step[:, None])).sum(1)
+        parts = tables.whereabouts(alive, (arrived >= 0) & (arrived <= step[:, None]))
+        counts = {word: who.sum(1) for word, who in parts.items()}
         if "arrived" in self.series:
-            standing[1:] = self.series["arrived"] - left[1:]
-        inside, removed = alive.sum(1) - standing, (~alive & (arrived < 0)).sum(1)
-        return {tables.INSIDE: inside, tables.STANDING: standing, tables.LEFT: left, tables.REMOVED: removed}
+            counts[tables.STANDING][1:] = self.series["arrived"] - counts[tables.LEFT][1:]
+            counts[tables.INSIDE] = alive.sum(1) - counts[tables.STANDING]
+        return counts
 
     def chunks(self) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
         """The arrays and the series of one chunk after the other; the first chunk is the start alone."""

@@ -46,9 +46,18 @@ CREATE TABLE crowdlab_orders(number INTEGER PRIMARY KEY, step INTEGER NOT NULL, 
 INSIDE, STANDING, LEFT, REMOVED = "inside", "standing", "left", "removed"
 
 
+def whereabouts(alive: np.ndarray, arrived: np.ndarray) -> dict[str, np.ndarray]:
+    """Who is still inside and walking, stands at the target, left through an exit, was removed by an order; from and as (..., N) bool.
+
+    The only place where this is decided: everybody is in exactly one of the four.
+    """
+    return {INSIDE: alive & ~arrived, STANDING: alive & arrived, LEFT: ~alive & arrived, REMOVED: ~alive & ~arrived}
+
+
 def outcomes(alive: np.ndarray, arrived: np.ndarray) -> np.ndarray:
-    """(N,) words: still inside and walking, standing at the target, left through an exit, removed by an order."""
-    return np.where(alive, np.where(arrived >= 0, STANDING, INSIDE), np.where(arrived >= 0, LEFT, REMOVED))
+    """(N,) the word for each person, from `alive` and the step of arrival (-1 before)."""
+    parts = whereabouts(alive, arrived >= 0)
+    return np.select(list(parts.values()), list(parts), default="")
 
 
 def pack(array: Any) -> tuple[str, str, bytes]:

@@ -21,7 +21,7 @@ from crowdlab.observe import OBSERVABLES
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run
-from crowdlab.views.plaza import Plaza, ledger, summary
+from crowdlab.views.plaza import Plaza, ledger
 from crowdlab.views.series import Timeline
 from crowdlab.views.theme import repainting
 
@@ -43,8 +43,8 @@ class Film(NamedTuple):
     series: dict[str, np.ndarray]  # observable -> (F,); NaN where it was not observed
 
     @classmethod
-    def of(cls, source: Run | Recording, scenario: Scenario | None = None) -> "Film":
-        """Args: a Run needs the scenario it ran; a recording brings its own.
+    def of(cls, source: Run | Recording, scenario: Scenario | None = None, dt: float | None = None) -> "Film":
+        """Args: a Run needs the scenario it ran, and the time step in s if that was another; a recording brings its own.
 
         Raises:
             CrowdlabError: a Run without its scenario.
@@ -53,7 +53,7 @@ class Film(NamedTuple):
             return cls._of_recording(source)
         if scenario is None:
             raise CrowdlabError("replay_html of a Run: a Run does not know its walls. Give scenario=, or a Recording.")
-        return cls._of_run(source, scenario)
+        return cls._of_run(source, scenario, float(np.max(np.asarray(scenario.params.motion.dt))) if dt is None else dt)
 
     @classmethod
     def _of_recording(cls, recording: Recording) -> "Film":
@@ -72,7 +72,7 @@ class Film(NamedTuple):
         )
 
     @classmethod
-    def _of_run(cls, run: Run, scenario: Scenario) -> "Film":
+    def _of_run(cls, run: Run, scenario: Scenario, dt: float) -> "Film":
         frames, start = run.frames, scenario.state
         step = np.r_[int(start.step), np.asarray(frames.step)]
         reached = np.asarray(run.final.arrived)
@@ -82,7 +82,7 @@ class Film(NamedTuple):
 
         return cls(
             scenario=scenario,
-            times=step * float(np.max(np.asarray(scenario.params.motion.dt))),
+            times=step * dt,
             position=whole(start.position, frames.position),
             velocity=whole(start.velocity, frames.velocity),
             heading=whole(start.heading, frames.heading),
@@ -98,12 +98,13 @@ def _curves(series: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.r_[np.nan, np.asarray(values, float)] for name, values in series.items() if np.ndim(values) == 1}
 
 
-def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario | None = None) -> Path:
+def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario | None = None, dt: float | None = None) -> Path:
     """Write one HTML file that plays the run, with walls, true sizes, headings, speeds and time series, without server or network.
 
-    Positions are kept to 1/65535 of the scene's size (under a millimetre up to 50 m).
+    A Run needs its scenario, and `dt`, s, if it ran with another time step than that. Positions are kept to 1/65535 of the scene's
+    size (under a millimetre up to 50 m).
     """
-    film = Film.of(source, scenario)
+    film = Film.of(source, scenario, dt)
     scenario = film.scenario
     plaza = Plaza(scenario, width=560, height=520)
     plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)), marked=True)
@@ -160,7 +161,7 @@ def _packed(film: Film) -> tuple[bytes, dict[str, Any]]:
         "lower": lower.astype(float).tolist(),
         "size": np.asarray(size, float).tolist(),
         "top_speed": top,
-        "headlines": [summary(ledger(alive, arrived)) for alive, arrived in zip(film.alive, film.arrived, strict=True)],
+        "headlines": [ledger(alive, arrived) for alive, arrived in zip(film.alive, film.arrived, strict=True)],
     }
     return b"".join(np.ascontiguousarray(part).tobytes() for part in steps), facts
 

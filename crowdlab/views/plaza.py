@@ -22,6 +22,7 @@ from bokeh.plotting import figure
 
 from crowdlab import geometry
 from crowdlab.params import Params
+from crowdlab.record import whereabouts
 from crowdlab.scenario import Scenario
 from crowdlab.state import State
 from crowdlab.views.theme import LEFT, LIGHT, Painted, Theme
@@ -185,21 +186,15 @@ def people_columns(state: State) -> dict[str, np.ndarray]:
     }
 
 
-def ledger(alive: np.ndarray, arrived: np.ndarray) -> dict[str, int]:
-    """Everybody is inside, standing at a target, left or removed: how many of each, from two (N,) bool."""
-    parts = {"inside": alive & ~arrived, "at target": alive & arrived, "left": ~alive & arrived, "removed": ~alive & ~arrived}
-    return {name: int(who.sum()) for name, who in parts.items()}
-
-
-def summary(parts: dict[str, int]) -> str:
-    """The ledger in words; parts that are zero are left out, except those inside."""
-    return f"{sum(parts.values())} people: " + ", ".join(f"{n} {name}" for name, n in parts.items() if n or name == "inside")
+def ledger(alive: np.ndarray, arrived: np.ndarray) -> str:
+    """How many are inside, standing at a target, left and removed, in words, from two (N,) bool; only those inside may be zero."""
+    counts = {word: int(who.sum()) for word, who in whereabouts(alive, arrived).items()}
+    return f"{len(alive)} people: " + ", ".join(f"{n} {word}" for word, n in counts.items() if n or word == "inside")
 
 
 def headline(scenario: Scenario, state: State, seconds: float) -> str:
     """Title with the time and the ledger."""
-    parts = ledger(np.asarray(state.alive), np.asarray(state.arrived) >= 0)
-    return f"{scenario.name}    t = {seconds:.1f} s    {summary(parts)}"
+    return f"{scenario.name}    t = {seconds:.1f} s    {ledger(np.asarray(state.alive), np.asarray(state.arrived) >= 0)}"
 
 
 def goal_labels(scenario: Scenario) -> list[tuple[str, np.ndarray, str]]:
