@@ -23,7 +23,7 @@ from bokeh.layouts import column
 from bokeh.resources import Resources
 
 from crowdlab.errors import CrowdlabError
-from crowdlab.session import Pace, Session
+from crowdlab.session import FRAME, Pace, Session
 from crowdlab.views.theme import Painted, repainting
 
 WINDOW = 6  # frames on their way to the page before one is skipped
@@ -135,7 +135,7 @@ class Loop:
         *,
         name: str,
         tell: Callable[[str, bool], None] = lambda text, playing: None,
-        frames_per_second: float = 25.0,
+        frames_per_second: float = 1.0 / FRAME,
     ) -> None:
         older = Loop._named.get(name)
         if older is not None:

@@ -112,7 +112,7 @@ def test_log_replays_to_the_same_bytes(session: Session) -> None:
 
 
 def test_moving_every_slider_compiles_nothing(session: Session) -> None:
-    """Case 43: a slider acts in the next frame and the number of compiled programs stays."""
+    """A slider acts in the next frame and the number of compiled programs stays."""
     session.advance()
     before, plans = rollout._cache_size(), session.plans
     for path in SIX:

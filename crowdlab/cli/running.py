@@ -21,9 +21,9 @@ from crowdlab import report, scenario
 from crowdlab.errors import CrowdlabError
 from crowdlab.params import Params
 from crowdlab.record import Recorder, Recording
+from crowdlab.record.tables import exactly
 from crowdlab.scenario import Scenario
-
-WATCHED = ("people", "arrived", "mean_speed", "largest_overlap")
+from crowdlab.session import SHOWN
 
 
 class Task(NamedTuple):
@@ -46,7 +46,7 @@ class Task(NamedTuple):
     @property
     def dt(self) -> float:
         """Time step, s."""
-        return float(str(np.asarray(self.params.motion.dt)[()]))
+        return exactly(self.params.motion.dt)
 
 
 @dataclasses.dataclass
@@ -88,16 +88,16 @@ def run(options: argparse.Namespace) -> int:
     _make(task.folder)
     path = task.folder / "recording.sqlite"
     print(f"{task.scenario.title or task.scenario.name}, seed {task.seed}", flush=True)
-    recorder = Recorder(
-        path, task.scenario, task.params, seed=task.seed, every=task.every, observe=WATCHED, overwrite=options.force
-    )
+    recorder = Recorder(path, task.scenario, task.params, seed=task.seed, every=task.every, observe=SHOWN, overwrite=options.force)
     cost, trouble = Cost(), None
     try:
         with recorder:
             _advance(task, recorder, cost)
-    except (CrowdlabError, KeyboardInterrupt) as error:
+    except BaseException as error:
         if recorder.step == 0:  # nothing is left behind when not one step was taken
             path.unlink(missing_ok=True)
+            raise
+        if not isinstance(error, CrowdlabError | KeyboardInterrupt):
             raise
         cost.stopped, trouble = isinstance(error, KeyboardInterrupt), error
     recording = Recording.open(path)
@@ -140,8 +140,13 @@ def _task(options: argparse.Namespace) -> Task:
     fps = _positive(options.fps, loaded.frames_per_second, "--fps", "frames per second")
     folder = options.out or Path("runs") / f"{loaded.name}-{loaded.seed}"
     task = Task(loaded, params, loaded.seed, 1, 1, folder)
-    every = max(1, round(1.0 / (fps * task.dt)))
-    frames = max(1, math.ceil(duration / (every * task.dt) - 1e-6))
+    if 1.0 / fps > duration or fps * task.dt > 1:
+        raise CrowdlabError(
+            f"{fps:g} frames per second: with a step of {task.dt:g} s and {duration:g} s to simulate, allowed are {1 / duration:g} to "
+            f"{1 / task.dt:g}. Give such a number with --fps, or another --duration."
+        )
+    every = round(1.0 / (fps * task.dt))
+    frames = max(1, math.floor(duration / (every * task.dt) + 1e-6))
     return task._replace(every=every, frames=frames)
 
 

@@ -1,5 +1,6 @@
 """How many chunks a picture may cost."""
 
+FRAME = 0.04  # s between two pictures, and of simulated time in one chunk, unless other lengths are asked for
 CAUGHT_UP = 3  # chunks computed per picture at most when the machine is behind; what is owed beyond is dropped
 
 

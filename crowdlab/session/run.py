@@ -21,11 +21,11 @@ from crowdlab.forces import base
 from crowdlab.params import Params
 from crowdlab.record import Recorder
 from crowdlab.scenario import Scenario, variant
+from crowdlab.session.pace import FRAME
 from crowdlab.session.plan import plan_with_room, reaches_far_enough
 from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
 
-FRAME = 0.04  # s of simulated time in one chunk unless another length is asked for: 25 pictures per second at natural speed
 FEW = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
 FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 only
