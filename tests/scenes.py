@@ -100,6 +100,11 @@ def make_state(
     )
 
 
+def shuffled(state: State, order: np.ndarray) -> State:
+    """The same people in other rows: row i holds who stood in row `order[i]`."""
+    return jax.tree.map(lambda leaf: leaf[..., order] if leaf.ndim else leaf, state)
+
+
 def make_params(names: Sequence[str] | None = None, changes: Mapping[str, Any] | None = None) -> Params:
     """The forces `names` (the five of Helbing, Farkas & Vicsek when left out) with some leaves replaced, each () or (N,)."""
     forces = {name: FORCES[name]() for name in (HFV if names is None else names)}

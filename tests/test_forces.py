@@ -18,7 +18,6 @@ import shapely
 from scenes import make_params, make_state, make_world, real
 
 from crowdlab import params as numbers
-from crowdlab.errors import ParamError
 from crowdlab.forces import FORCES, base
 from crowdlab.neighbours import find
 from crowdlab.params import Params
@@ -129,7 +128,7 @@ def test_walls_by_hand(pick: Callable[..., float]) -> None:
 
 
 def test_touching_is_no_jump(pick: Callable[..., float]) -> None:
-    # P10: at d = r_ij and d_W = r_i the force is A n, with nothing from compression.
+    # At d = r_ij and d_W = r_i the force is A n, with nothing from compression.
     people = few([(1, 2), (1.5, 2), (-3, 0.25)], [(0.5, 0.5), (-1, 2), (1, 0)])
     separate, total = jax.device_get(terms(make_params(), people, surroundings()))
     assert not separate["contact"][:, :3].any()
@@ -161,7 +160,7 @@ def test_head_on_pairs_repel_along_the_line(shares: tuple[float, ...]) -> None:
 
 
 def test_friction_takes_energy(x64: None) -> None:
-    # P15, for pairs and for walls: whatever the velocities, friction does no positive work.
+    # For pairs and for walls: whatever the velocities, friction does no positive work.
     rng = np.random.default_rng(1)
     for _ in range(20):
         state = crowd().with_(velocity=real(rng.normal(0, 2, (2, ROWS))))
@@ -212,11 +211,6 @@ def test_terms_of_a_contact_add_up(x64: None) -> None:
         np.testing.assert_allclose(push(name, crowd()), squeeze + rub, rtol=1e-12, atol=1e-12)
         assert squeeze.any()
         assert rub.any()
-
-
-def test_unknown_parameter_is_refused_with_the_nearest() -> None:
-    with pytest.raises(ParamError, match=r"'forces\.repulsion\.strenght'\. Did you mean 'forces\.repulsion\.strength'\?"):
-        numbers.replace(make_params(), "forces.repulsion.strenght", 1.0)
 
 
 # An independent program
@@ -319,21 +313,6 @@ def test_hard_places_are_finite(name: str, braking: float) -> None:
     params = make_params(tuple(FORCES), {"forces.driving.braking_distance": braking})
     for leaf in jax.tree.leaves(gradients(params, hard(), surroundings())[name]):
         assert np.isfinite(leaf).all()
-
-
-@each_force
-def test_numbers_are_explained(name: str) -> None:
-    law = FORCES[name]
-    described = dict(numbers.specs(law()))
-    assert described, f"{name} has no parameter"
-    for path, spec in described.items():
-        assert spec.unit, path
-        assert len(spec.doc) > 10, path
-        assert len(spec.source) > 10, path
-        assert spec.least <= spec.low <= spec.default <= spec.high <= spec.most, path
-        assert spec.low > 0 or not spec.log, path
-    assert "References:" in (law.__doc__ or "")
-    assert any(character.isdigit() for character in law.__doc__.split("References:")[1])
 
 
 def test_compiled_equals_plain() -> None:

@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scenes import make_params, make_state, make_world, real
+from scenes import make_params, make_state, make_world, real, shuffled
 
-from crowdlab import params as numbers
-from crowdlab.integrate import MOTIONS, Motion, limit_speed, turn
+from crowdlab.integrate import Motion, limit_speed, turn
 from crowdlab.state import State, World
 
 
@@ -24,10 +23,6 @@ def glide(motion: Motion, state: State, world: World, steps: jax.Array, seed: ja
 
 def walking(**values: Any) -> Motion:
     return make_params(None, {f"motion.{name}": value for name, value in values.items()}).motion
-
-
-def shuffled(state: State, order: np.ndarray) -> State:
-    return jax.tree.map(lambda leaf: leaf[..., order] if leaf.ndim else leaf, state)
 
 
 CROWD = 2048
@@ -138,15 +133,3 @@ def test_noise_goes_by_key() -> None:
 def test_without_noise_nothing_is_drawn() -> None:
     moved = glide(walking(dt=0.01, noise=0.0), crowd((1.0, -1.0)), make_world(), 5, 2)
     assert (np.asarray(moved.velocity).T == (1.0, -1.0)).all()
-
-
-@pytest.mark.parametrize("name", sorted(MOTIONS))
-def test_numbers_are_explained(name: str) -> None:
-    law = MOTIONS[name]
-    for path, spec in numbers.specs(law()):
-        assert spec.unit, path
-        assert len(spec.doc) > 10, path
-        assert len(spec.source) > 10, path
-        assert spec.least <= spec.low <= spec.high <= spec.most, path
-        assert spec.least <= spec.default <= spec.most, path
-    assert "References:" in (law.__doc__ or "")

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scenes import make_params, make_state, make_world, run
+from scenes import make_params, make_state, make_world, run, shuffled
 
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
@@ -101,12 +101,6 @@ def test_the_same_in_single_precision_after_one_step() -> None:
     np.testing.assert_allclose(
         far(*scene(lambda place: np.asarray(place) + np.array((16, 8))))[0] - (16, 8), expected[0], atol=1e-4
     )
-
-
-def shuffled(state: State, order: np.ndarray) -> State:
-    rows = jax.tree.map(lambda leaf: leaf[..., order] if leaf.ndim else leaf, state)
-    assert rows.id.tolist() == order.tolist()
-    return rows
 
 
 def test_permutation_by_id(x64: None) -> None:
