@@ -117,7 +117,7 @@ def compare(people: int, density: float, *, seconds: float) -> list[Measure]:
             peer = jupedsim_social_force(spec, peer_steps, peer_dt)
             lanes.append(("JuPedSim social force", peer_dt, peer_steps, 0.0, peer))
     except ImportError:
-        pass
+        print("JuPedSim is not installed, so nothing stands beside crowdlab: pip install 'crowdlab[bench]'", flush=True)
     best = [np.inf] * len(lanes)
     for _ in range(ROUNDS):
         for number, lane in enumerate(lanes):
@@ -150,7 +150,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="about how long one round of one code takes (default 1)")
     parser.add_argument("--out", type=Path, help="also write the measures to this JSON file")
     options = parser.parse_args(arguments)
-    if min(options.people) < 1 or not 0 < options.density <= 1 / (2 * RADIUS) ** 2 or options.seconds <= 0:
+    if min(options.people) < 1 or not 0 < options.density <= 1 / (2 * RADIUS) ** 2 or not 0 < options.seconds < np.inf:
         raise CrowdlabError(
             f"bench: people = {options.people}, density = {options.density:g} per m2, seconds = {options.seconds:g}: allowed are at least "
             f"1 person, more than 0 and at most {1 / (2 * RADIUS) ** 2:g} per m2 (bodies of {RADIUS} m) and more than 0 s."

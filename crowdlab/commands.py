@@ -10,7 +10,7 @@ import numpy as np
 from jax import lax
 
 from crowdlab.errors import CommandError
-from crowdlab.params import pytree
+from crowdlab.params import Params, check_value, pytree, spec_of
 from crowdlab.state import Array, State
 
 
@@ -80,6 +80,51 @@ class CommandQueue:
 def in_order(commands: Sequence[Command]) -> list[Command]:
     """Orders by step; those of one step keep the sequence in which they were given."""
     return sorted(commands, key=lambda command: command.step)
+
+
+def refuse(
+    command: Command, now: int, params: Params, *, scenario: str, goals: Sequence[str], groups: Sequence[str], people: int
+) -> None:
+    """Raise if an order comes too late, is not well formed or names what does not exist. Raises CommandError or ParamError."""
+    if command.kind not in list(Kind) or len(command.value) != 2 or len(command.zone) != 4:
+        raise CommandError(
+            f"{scenario}: order {command}: allowed are a kind of {', '.join(Kind.__members__)}, two values and a zone of four numbers "
+            "(x from, y from, x to, y to). Correct it."
+        )
+    where = f"{scenario}: order {Kind(command.kind).name} at step {command.step}"
+    if any(number != int(number) for number in (command.step, command.agent, command.group)):
+        raise CommandError(f"{where}: step, agent {command.agent} and group {command.group} are counts. Give whole numbers.")
+    if command.step < now:
+        raise CommandError(f"{where}: the run is at step {now} already. Give a step of {now} or later.")
+    if not (command.zone[0] <= command.zone[2] and command.zone[1] <= command.zone[3]):
+        raise CommandError(
+            f"{where}: zone {command.zone} m holds no point. Give x from, y from, x to, y to, each from no larger than its to."
+        )
+    if command.kind == Kind.SET:
+        _check_move(where, command, params)
+    elif command.path:
+        raise CommandError(f"{where}: path '{command.path}' belongs to SET only. Leave it out.")
+    if command.kind == Kind.GOAL and command.value[0] not in range(-1, len(goals)):
+        raise CommandError(
+            f"{where}: goal {command.value[0]:g} does not exist. Goals are 0 to {len(goals) - 1} "
+            f"({', '.join(goals)}), and -1 for none."
+        )
+    if command.kind == Kind.PUSH and not np.isfinite(command.value).all():
+        x, y = command.value
+        raise CommandError(f"{where}: push ({x:g}, {y:g}) m/s: allowed are finite numbers. Give a change of velocity in m/s.")
+    if not -1 <= command.group < len(groups):
+        raise CommandError(f"{where}: group {command.group} does not exist. Groups: {', '.join(groups)}.")
+    if not -1 <= command.agent < people:
+        raise CommandError(f"{where}: agent {command.agent} does not exist. Ids are 0 to {people - 1}.")
+
+
+def _check_move(where: str, command: Command, params: Params) -> None:
+    """Refuse a parameter move that is out of bounds, names a person, or changes how time is counted while it runs."""
+    check_value(command.path, command.value[0], spec_of(params, command.path))
+    if (command.agent, command.group, command.zone) != (-1, -1, EVERYWHERE):
+        raise CommandError(f"{where}: {command.path} moves for everybody in proportion. Leave agent, group and zone out.")
+    if command.path == "motion.dt" and command.step > 0:
+        raise CommandError(f"{where}: motion.dt counts the time itself. Set it before the run, in the parameters or at step 0.")
 
 
 def apply(queue: CommandQueue, state: State) -> State:

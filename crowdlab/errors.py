@@ -18,7 +18,7 @@ class CommandError(CrowdlabError, ValueError):
 
 
 class CapacityError(CrowdlabError, RuntimeError):
-    """A fixed-size buffer (neighbour list, order queue) was too small for this run."""
+    """A grid that the user gave has too little room, or lists too seldom, for this run."""
 
 
 class NonFiniteError(CrowdlabError, ArithmeticError):

@@ -123,12 +123,13 @@ def limit_speed(velocity: Array, most: Array) -> Array:
     return jnp.where(over, shorter, velocity)
 
 
+# Our choice, no measurement behind it; no force of this package looks at headings yet.
 TURNING = 5.0  # 1/s, rate at which a heading follows the velocity
 SLOWEST = 0.1  # m/s, below this a velocity says nothing about where somebody looks
 
 
 def turn(heading: Array, velocity: Array, dt: Array) -> Array:
-    """Headings (2, N), unit, turned towards the velocity by the share 1 - exp(-5 dt) of the angle; kept below 0.1 m/s."""
+    """Headings (2, N), unit, turned towards the velocity by the share 1 - exp(-TURNING dt) of the angle; kept below SLOWEST."""
     square = (velocity**2).sum(0)
     moving = square > SLOWEST**2
     safe = jnp.where(moving, velocity, heading)

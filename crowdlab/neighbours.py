@@ -16,7 +16,8 @@ from crowdlab import walls
 from crowdlab.params import pytree
 from crowdlab.state import Array, State, World
 
-SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
+SMALLEST = walls.SMALLEST  # m; nearer pairs count as being on one point
+TIES = 2**32 - 2  # number of the stream that tells people on one point apart; steps, which count from 0, have the others
 FAR = 1e6  # m; where dead rows are kept for the measuring, beyond anybody's reach
 FEW = 300  # people; up to here all are compared with all, and room for BLOCK neighbours costs less than compiling anew
 BLOCK = 32  # neighbours that small crowds always have room for
@@ -64,17 +65,7 @@ class Neighbours:
 
     def total(self, terms: Array) -> Array:
         """Sum of per-pair terms (K, N) or (2, K, N) over real neighbours, always in the order of rows: (N,) or (2, N)."""
-        return ordered_sum(jnp.where(self.mask, terms, 0.0))
-
-
-def ordered_sum(terms: Array) -> Array:
-    """Sum over the last axis but one, strictly from first to last, so that zeros in between change no bit.
-
-    A scan, because XLA on CPU compiles a plain sum differently from program to program: those longer than 32 are split, and shorter
-    ones change their last bit with the program they are fused into. It costs a sixth of a step (1 000 people: 223 us, not 190).
-    """
-    rows = jnp.moveaxis(terms, -2, 0)
-    return lax.scan(lambda so_far, row: (so_far + row, None), jnp.zeros_like(rows, shape=rows.shape[1:]), rows)[0]
+        return walls.ordered_sum(jnp.where(self.mask, terms, 0.0))
 
 
 def find(state: State, world: World, grid: Grid | None, key: Array) -> tuple[Neighbours, NeighbourList]:
@@ -124,7 +115,8 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
     square = (offset**2).sum(0)
     coincident = square < SMALLEST**2
     offset = jnp.where(coincident, SMALLEST * listed.side, offset)
-    distance = jnp.sqrt(jnp.where(coincident, SMALLEST**2, square))
+    # An empty slot points at the agent itself: one metre away it stays harmless to every law and its gradient.
+    distance = jnp.where(real, jnp.sqrt(jnp.where(coincident, SMALLEST**2, square)), 1.0)
     mask = real & (distance < (math.inf if grid is None else grid.reach))
     return Neighbours(
         index=index,
@@ -138,7 +130,7 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
 
 def _sides(ids: Array, index: Array, key: Array) -> Array:
     """Direction (2, K, N) from me to the other for pairs on one point: difference of two unit vectors drawn by id."""
-    tie = jax.random.fold_in(key, 0x71E)  # a stream of its own, apart from the motion's fold_in(key, step)
+    tie = jax.random.fold_in(key, TIES)
     angle = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(tie, i), (), minval=0.0, maxval=2 * math.pi))(ids)
     unit = jnp.stack((jnp.cos(angle), jnp.sin(angle)))  # (2, N)
     apart = unit[:, jnp.minimum(index, ids.shape[0] - 1)] - unit[:, None]
@@ -163,7 +155,7 @@ def _compact(near: Array, blank: int, room: int) -> tuple[Array, Array]:
     return out.at[jnp.where(near, place, room), me].set(row, mode="drop"), needed
 
 
-def _cells(position: Array, alive: Array, world: World, grid: Grid) -> tuple[Array, Array]:
+def _cells(position: Array, world: World, grid: Grid) -> tuple[Array, Array]:
     """Column and row of the cell of each agent, (N,) int32; those outside a bounded box belong to its border cells."""
     place = world.wrap(position)
     column = jnp.floor((place[0] - world.lower[0]) * (grid.columns / world.size[0]))
@@ -186,7 +178,7 @@ def _pieces(column: Array, columns: int, half: int, periodic: bool) -> list[tupl
 
 def _spans(state: State, world: World, grid: Grid) -> tuple[Array, list[tuple[Array, Array]]]:
     """Rows of agents sorted by cell, and the contiguous spans [first, last) of that order near each agent."""
-    column, row = _cells(state.position, state.alive, world, grid)
+    column, row = _cells(state.position, world, grid)
     count = grid.columns * grid.rows
     cell = jnp.where(state.alive, row * grid.columns + column, count)  # dead rows sort behind every cell
     order = jnp.argsort(cell).astype(jnp.int32)

@@ -9,15 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import walls
-from crowdlab.commands import Command, CommandQueue, Kind, in_order
+from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
 from crowdlab.errors import CapacityError, CommandError, CrowdlabError, NonFiniteError, ParamError, nearest
 from crowdlab.forces import base
 from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
 from crowdlab.observe import OBSERVABLES
-from crowdlab.params import Params, as_arrays, check, check_value, rescale, spec_of
+from crowdlab.params import Params, as_arrays, check, rescale, spec_of, values
 from crowdlab.scenario import Scenario
 from crowdlab.state import Array, Health, State
 from crowdlab.stepping import Frames, Run, rollout, step
+
+PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
 __all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "trusted"]
 
@@ -34,6 +36,7 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     if sliders:
         people, around = 2 * (people - radius) + radius if people else 0.0, 2 * around
         fast = max(fast, spec_of(params, "people.desired_speed").high)
+    # Who is pushed walks faster than desired, seldom by more than this; a wrong guess costs one repeated piece, never a wrong result.
     expected = min(params.motion.fastest(fast), fast if sliders else 1.5 * fast + 0.3)
     dt = float(np.max(np.asarray(params.motion.dt)))
     return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)
@@ -51,7 +54,7 @@ def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | N
         return enlarge(grid, need, people, features)
     move = float(health.largest_move)
     if math.isfinite(move) and move > grid.skin / 2:
-        refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)
+        refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)  # as often as the move asks for, and a fifth to spare
         return grid._replace(refresh=refresh) if refresh >= 1 else grid._replace(refresh=1, skin=2.5 * move)
     return None
 
@@ -73,7 +76,7 @@ def trusted(
 
     Raises:
         CapacityError: the grid was too small and `may_repair` is False.
-        NonFiniteError: somebody left the finite numbers or went through a wall; `error.state` is the state before this piece.
+        NonFiniteError: somebody left the finite numbers or went through a wall; `error.state` is the last good state.
     """
     people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
     while True:
@@ -91,12 +94,14 @@ def trusted(
             )
         grid = better
     if health.first_bad_step >= 0:
+        good = int(health.first_bad_step) - 1 - int(state.step)
+        kept = rollout(scenario.world, params, state, key, queue, grid=grid, steps=good, every=max(good, 1)).final
         what = "went through a wall" if health.bad_wall else "left the finite numbers"
         raise NonFiniteError(
             f"{scenario.name}: agent {health.bad_agent} {what} at step {health.first_bad_step}; the last good state is that of step "
-            f"{int(state.step)}. Usual cures: a smaller motion.dt (now {float(np.max(params.motion.dt)):g} s), weaker forces or a "
+            f"{int(kept.step)}. Usual cures: a smaller motion.dt (now {float(np.max(params.motion.dt)):g} s), weaker forces or a "
             "lower motion.top_speed.",
-            state=state,
+            state=kept,
             step=int(health.first_bad_step),
             agent=int(health.bad_agent),
         )
@@ -125,6 +130,8 @@ def chunks(
     params, first = as_arrays(params), int(state.step)
     moves, people_orders = _sorted_orders(scenario, params, commands, first)
     _refuse(scenario, params, steps, every, observe)
+    if chunk < 1:
+        raise CrowdlabError(f"{scenario.name}: chunk = {chunk} steps: allowed are 1 and more. Give such a number.")
     given, now, last = grid, first, first + steps
     while now < last:
         for move in moves.pop(now, ()):
@@ -172,28 +179,27 @@ def _sorted_orders(
 
 def check_order(scenario: Scenario, params: Params, command: Command, now: int) -> None:
     """Refuse an order that comes too late or names what does not exist. Raises CommandError or ParamError."""
-    where = f"{scenario.name}: order {command.kind.name} at step {command.step}"
-    if command.step < now:
-        raise CommandError(f"{where}: the run is at step {now} already. Give a step of {now} or later.")
-    if command.kind == Kind.SET:
-        check_value(command.path, command.value[0], spec_of(params, command.path))
-    if command.kind == Kind.GOAL and command.value[0] not in range(-1, len(scenario.goals)):
-        raise CommandError(
-            f"{where}: goal {command.value[0]:g} does not exist. Goals are 0 to {len(scenario.goals) - 1} "
-            f"({', '.join(scenario.goals)}), and -1 for none."
-        )
-    if command.kind == Kind.PUSH and not np.isfinite(command.value).all():
-        x, y = command.value
-        raise CommandError(f"{where}: push ({x:g}, {y:g}) m/s: allowed are finite numbers. Give a change of velocity in m/s.")
-    if not -1 <= command.group < len(scenario.groups):
-        raise CommandError(f"{where}: group {command.group} does not exist. Groups: {', '.join(scenario.groups)}.")
-    if not -1 <= command.agent < scenario.state.id.shape[0]:
-        raise CommandError(f"{where}: agent {command.agent} does not exist. Ids are 0 to {scenario.state.id.shape[0] - 1}.")
+    refuse(
+        command,
+        now,
+        params,
+        scenario=scenario.name,
+        goals=scenario.goals,
+        groups=scenario.groups,
+        people=scenario.state.id.shape[0],
+    )
 
 
 def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str]) -> None:
     """Everything that can be known to be wrong before the first step."""
     check(params)
+    people = scenario.state.id.shape[0]
+    for path, value in values(params).items():
+        if np.shape(value) not in ((), (people,)) or (path == "motion.dt" and np.ndim(value)):
+            raise ParamError(
+                f"{path}: an array of shape {np.shape(value)}: allowed are one number{'' if path == 'motion.dt' else ' for everybody'}"
+                f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
+            )
     if every < 1 or steps < 0 or steps % every:
         raise CrowdlabError(
             f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."
@@ -246,12 +252,19 @@ def simulate(
 
     Raises:
         ParamError: a value outside its bounds, or a force that looks farther than the grid given.
-        CommandError: an order that names what does not exist.
+        CommandError: an order that names what does not exist, or that the run would end before.
         CapacityError: a given `grid` overflowed (a planned one is enlarged instead).
         NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent and step.
     """
     params = scenario.params if params is None else params
-    piece = max(every, 2000 - 2000 % max(every, 1))
+    last = int(scenario.state.step) + steps
+    for command in commands:
+        if command.step >= last:
+            raise CommandError(
+                f"{scenario.name}: order {command.kind.name} at step {command.step}: the run ends before it, at step {last}. "
+                "Give an earlier step, or run longer."
+            )
+    piece = max(every, PIECE - PIECE % max(every, 1))
     parts = list(chunks(scenario, params, key, steps, chunk=piece, every=every, observe=observe, commands=commands, grid=grid))
     if not parts:
         parts = [

@@ -53,7 +53,7 @@ class World:
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
     lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
     size: tuple[float, float] = static(default=(1.0, 1.0))  # m
-    periodic: bool = static(default=False)
+    periodic: bool = static(default=False)  # opposite sides are joined; for people only, walls do not reach across
 
     def offset(self, start: Array, end: Array) -> Array:
         """Vector from `start` to `end`, component-leading, (2, ...) m; shortest way round when periodic."""

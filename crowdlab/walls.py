@@ -7,6 +7,7 @@ the weight 1 - max(0, n . n_k) over the normals n_k already counted: a flat or f
 """
 
 import jax.numpy as jnp
+from jax import lax
 
 from crowdlab.params import pytree
 from crowdlab.state import Array, World
@@ -25,7 +26,17 @@ class Walls:
 
     def total(self, terms: Array) -> Array:
         """Weighted sum of per-feature terms (M, N) or (2, M, N) over the features that count: (N,) or (2, N)."""
-        return (self.weight * terms).sum(-2)
+        return ordered_sum(self.weight * terms)
+
+
+def ordered_sum(terms: Array) -> Array:
+    """Sum over the last axis but one, strictly from first to last, so that zeros in between change no bit.
+
+    A scan, because XLA on CPU compiles a plain sum differently from program to program: those longer than 32 are split, and shorter
+    ones change their last bit with the program they are fused into. It costs a sixth of a step (1 000 people: 223 us, not 190).
+    """
+    rows = jnp.moveaxis(terms, -2, 0)
+    return lax.scan(lambda so_far, row: (so_far + row, None), jnp.zeros_like(rows, shape=rows.shape[1:]), rows)[0]
 
 
 def feature_count(world: World) -> int:

@@ -345,6 +345,6 @@ def test_bench_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch, capsys: p
     assert "unrecognized arguments: --people" in capsys.readouterr().err
 
 
-def test_console_script_is_this_module() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def test_console_script_is_this_module(root: Path) -> None:
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert project["scripts"]["crowdlab"] == "crowdlab.cli:main"

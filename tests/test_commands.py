@@ -148,6 +148,14 @@ def test_a_queue_refuses_parameters() -> None:
         (Command(8, Kind.GOAL, (0.5, 0.0)), CommandError, r"goal 0\.5 does not exist"),
         (Command(8, Kind.PUSH, (math.nan, 0.0)), CommandError, r"push \(nan, 0\) m/s: allowed are finite numbers"),
         (Command(8, Kind.PUSH, (0.0, math.inf)), CommandError, r"push \(0, inf\) m/s: allowed are finite numbers"),
+        (Command(8, Kind.SET, (1.0, 0.0), path="people.desired_speed", agent=1), CommandError, "moves for everybody in proportion"),
+        (Command(8, Kind.SET, (0.002, 0.0), path="motion.dt"), CommandError, r"motion\.dt counts the time itself"),
+        (Command(8, Kind.PUSH, path="motion.dt"), CommandError, r"path 'motion\.dt' belongs to SET only"),
+        (Command(8, Kind.PUSH, zone=(1.0, 0.0, -1.0, 2.0)), CommandError, "holds no point"),
+        (Command(8, Kind.PUSH, agent=1.5), CommandError, r"agent 1\.5 .* are counts"),
+        (Command(8, 9), CommandError, "allowed are a kind of SET, GOAL, REMOVE, PUSH"),
+        (Command(8, Kind.PUSH, (1.0,)), CommandError, "two values and a zone of four numbers"),
+        (Command(17, Kind.PUSH), CommandError, "the run ends before it, at step 17"),
     ],
 )
 def test_what_is_refused_before_the_first_step(order: Command, kind: type[CrowdlabError], message: str, scene: Scenario) -> None:

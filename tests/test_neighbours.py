@@ -13,10 +13,11 @@ from scenes import make_params, make_scenario, make_state, make_world, run
 
 from crowdlab import neighbours
 from crowdlab.errors import CapacityError
-from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, find, list_need, make_list, ordered_sum, plan_grid
+from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, find, list_need, make_list, plan_grid
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import plan, simulate
 from crowdlab.state import State, World
+from crowdlab.walls import ordered_sum
 
 MANY = 40  # rows of every random cloud; those not needed are dead
 SIDE = (12.0, 9.0)

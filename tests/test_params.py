@@ -141,10 +141,11 @@ def test_rescale_can_be_traced_and_differentiated() -> None:
             r"forces\.repulsion\.strength = -1 N: allowed 0 to any size \(repulsion at contact, A\)\. A usual value is 2000 N\.",
         ),
         ("forces.driving.relaxation_time", 0.0, r"relaxation_time = 0 s: allowed 0\.001 to any size .*usual value is 0\.5 s"),
-        ("switches.driving", 2.0, r"switches\.driving = 2 1: allowed 0 to 1 1"),
+        ("switches.driving", 2.0, r"switches\.driving = 2: allowed 0 to 1 "),
         (SPEED, np.array([1.0, -0.3, 1.0]), r"people\.desired_speed = -0\.3 m/s"),
         (SPEED, math.nan, r"people\.desired_speed = nan m/s"),
         ("motion.dt", -math.inf, r"motion\.dt = -inf s"),
+        (STRENGTH, math.inf, r"strength = inf N: allowed 0 to any finite size"),
         ("motion.dt", "fast", r"motion\.dt = 'fast': allowed are numbers in s .*Give a number\."),
     ],
 )

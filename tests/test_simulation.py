@@ -15,14 +15,13 @@ from scenes import make_params, make_scenario, make_state, make_world
 
 from crowdlab import params
 from crowdlab.commands import Command, CommandQueue, Kind
-from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError
+from crowdlab.errors import CommandError, CrowdlabError, NonFiniteError, ParamError
 from crowdlab.neighbours import Grid
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, chunks, plan, rollout, simulate, trusted
 
 MANY, STEPS, KEY = 40, 60, jax.random.key(11)
 SLOW = pytest.mark.slow
-FORCES = ("contact", "driving", "repulsion")
 WATCHED = ("mean_speed", "people")
 ORDERS = (
     Command(33, Kind.GOAL, (-1.0, 0.0), agent=3),
@@ -33,17 +32,19 @@ ORDERS = (
 
 
 def dense() -> Scenario:
-    """People in contact, an exit that some reach, noise."""
+    """People in contact with each other and with bent walls, an exit that some reach, noise."""
     generator = np.random.default_rng(7)
     place = np.stack(np.meshgrid(np.arange(10) * 0.55, np.arange(4) * 0.55), -1).reshape(-1, 2) - (2.5, 0.8)
     state = make_state(place + generator.uniform(-0.02, 0.02, place.shape), (0.6, 0.0), goal=0)
     changes = {"motion.dt": 0.005, "motion.noise": 0.1, "people.desired_speed": np.linspace(1.0, 1.6, MANY)}
-    return make_scenario(make_world(goals=[[(2.6, -2.0), (2.6, 2.0)]], leaves=True), state, make_params(FORCES, changes))
+    corners = np.array([(2.4, -1.1), (1.0, -1.2), (0.0, -1.15), (-1.0, -1.2), (-2.9, -1.1), (-2.9, 1.15), (0.0, 1.25), (2.4, 1.15)])
+    world = make_world(np.stack((corners[:-1], corners[1:]), 1), [[(2.6, -2.0), (2.6, 2.0)]], leaves=True)
+    return make_scenario(world, state, make_params(changes=changes))
 
 
 def roomy(scenario: Scenario) -> Grid:
     """A true grid with room for all; with 5 m/s at most its list is good for five steps."""
-    return plan(scenario, scenario.params, scenario.state)._replace(half=2, capacity=MANY, span=MANY, refresh=4)
+    return plan(scenario, scenario.params, scenario.state)._replace(half=2, capacity=MANY, span=MANY, walls=8, refresh=4)
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +90,16 @@ def test_pieces_of_one_run(scene: Scenario, grid: Grid, whole: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("capacity", "refresh", "span"),
-    [(30, 1, 40), pytest.param(32, 3, 36, marks=SLOW), pytest.param(33, 4, 40, marks=SLOW), (64, 2, 64)],
+    ("capacity", "refresh", "span", "slots"),
+    [(30, 1, 40, 19), pytest.param(32, 3, 36, 7, marks=SLOW), pytest.param(33, 4, 40, 36, marks=SLOW), (64, 2, 64, 48)],
 )
-def test_room_and_refresh_change_no_bit(capacity: int, refresh: int, span: int, scene: Scenario, grid: Grid, whole: Run) -> None:
-    other = grid._replace(capacity=capacity, refresh=refresh, span=span)
+def test_room_and_refresh_change_no_bit(
+    capacity: int, refresh: int, span: int, slots: int, scene: Scenario, grid: Grid, whole: Run
+) -> None:
+    other = grid._replace(capacity=capacity, refresh=refresh, span=span, walls=slots)
     run = simulate(scene, None, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=other)
     assert run.health.peak_neighbours > 15
+    assert run.health.peak_walls > 3
     same((run.frames, run.series, run.final), (whole.frames, whole.series, whole.final))
 
 
@@ -197,8 +201,29 @@ def test_what_is_refused_before_the_first_step(scene: Scenario, grid: Grid) -> N
         start(observe=("mean_sped",))
     with pytest.raises(ParamError, match=r"motion\.dt = 0 s"):
         start(params=params.replace(scene.params, "motion.dt", 0.0))
-    with pytest.raises(ParamError, match=r"for people and 0 m for walls; the grid given was planned for 0\.5 m and 0 m"):
+    with pytest.raises(ParamError, match=r"for people and \S+ m for walls; the grid given was planned for 0\.5 m and "):
         start(grid=grid._replace(reach=0.5))
+    with pytest.raises(CommandError, match=r"order PUSH at step 60: the run ends before it, at step 60\."):
+        start(commands=[Command(60, Kind.PUSH)])
+
+
+def test_what_chunks_refuse(scene: Scenario) -> None:
+    with pytest.raises(CrowdlabError, match=r"scene: chunk = 0 steps: allowed are 1 and more"):
+        next(chunks(scene, scene.params, KEY, 10, chunk=0))
+    for path, value in (
+        ("people.desired_speed", np.ones(3)),
+        ("forces.repulsion.strength", np.ones((2, MANY))),
+        ("motion.dt", np.ones(MANY)),
+    ):
+        with pytest.raises(ParamError, match=rf"{path}: an array of shape .*: allowed are one number"):
+            simulate(scene, params.replace(scene.params, path, value), KEY, 10)
+
+
+def test_nobody_walks() -> None:
+    empty = make_scenario(make_world(goals=[(0, 0)]), make_state(np.zeros((0, 2))), make_params())
+    run = simulate(empty, None, KEY, 4, observe=("people", "mean_speed", "largest_overlap"))
+    assert run.frames.position.shape == (4, 0, 2)
+    assert [float(values[-1]) for values in run.series.values()] == [0, 0, 0]
 
 
 def test_no_steps_give_no_frames(scene: Scenario) -> None:

@@ -28,6 +28,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `crowdlab list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # a file or folder of the user's that cannot be read or written
+        where = f"{error.filename}: " if error.filename else ""
+        print(f"crowdlab: {where}{error.strerror or error}. Give another place, or mend this one.", file=sys.stderr)
+        return MISTAKE
     except KeyboardInterrupt:
         print("crowdlab: stopped.", file=sys.stderr)
         return STOPPED

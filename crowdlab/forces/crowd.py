@@ -11,6 +11,7 @@ from crowdlab.params import param
 from crowdlab.state import Array, State, World
 
 HFV = "Helbing, Farkas & Vicsek 2000"
+ROUNDING = 1e-4  # m; the reach is computed in double precision, the force in single
 
 
 @force
@@ -97,5 +98,5 @@ def exponential(strength: float | Array, gap: Array, falloff: float | Array) -> 
 
 
 def exponential_range(strength: float, falloff: float) -> float:
-    """Gap, m, at which A exp(-gap / B) has fallen to NEGLIGIBLE."""
-    return largest(falloff) * math.log(max(largest(strength), NEGLIGIBLE) / NEGLIGIBLE)
+    """Gap, m, at which A exp(-gap / B) has surely fallen to NEGLIGIBLE, in single precision too."""
+    return largest(falloff) * math.log(max(largest(strength), NEGLIGIBLE) / NEGLIGIBLE) + ROUNDING
