@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import nbformat
+import numpy as np
 import pytest
 
 from crowdlab.scenario import load
@@ -36,6 +38,16 @@ print(json.dumps([log, lab.session.step, rollout._cache_size()]))""",
 PEOPLE = """() => {  // places of the people in the figure shown last
   const sources = Bokeh.documents.map((doc) => doc.get_model_by_name("agents")).filter((source) => source);
   return sources.length ? [...sources.at(-1).data.x] : null;
+}"""
+PLACES = """() => {  // x and y of the people in the figure shown last
+  const sources = Bokeh.documents.map((doc) => doc.get_model_by_name("agents")).filter((source) => source);
+  return sources.length ? [[...sources.at(-1).data.x], [...sources.at(-1).data.y]] : null;
+}"""
+RAN = """() => {  // every cell has run, or one has failed and the rest never will
+  const cells = window.jupyterapp.shell.currentWidget.content.widgets.map((cell) => cell.model).filter((model) => model.type === "code");
+  const failed = cells.flatMap((model) => model.outputs.toJSON()).filter((output) => output.output_type === "error");
+  if (!failed.length && cells.some((model) => model.executionCount === null)) return null;
+  return {failed: failed.map((output) => output.evalue)};
 }"""
 HEADLINE = """() => {
   for (const doc of Bokeh.documents)
@@ -87,8 +99,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Iterator[
 class Notebook:
     """One open notebook, driven like a user would."""
 
-    def __init__(self, page: "Page", address: str, folder: Path, name: str, cells: tuple[str, ...]) -> None:
-        book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    def __init__(self, page: "Page", address: str, folder: Path, name: str, cells: list[Any]) -> None:
+        book = nbformat.v4.new_notebook(cells=cells)
         book.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
         nbformat.write(book, folder / name)
         self.page, self.outside, self.errors = page, [], []
@@ -130,6 +142,19 @@ class Notebook:
         texts = [output["text"] for output in outputs if output["output_type"] == "stream"]
         return "".join("".join(text) for text in texts)
 
+    def run_all(self) -> None:
+        """Run every cell."""
+        self.page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
+        assert self.page.wait_for_function(RAN, timeout=240_000, polling=250).json_value()["failed"] == []
+        self._idle()
+
+    def scroll_to(self, cell: int) -> None:
+        """Bring a cell into view: those far from it are taken out of the page."""
+        self.page.evaluate(
+            f"async () => {{ const book = window.jupyterapp.shell.currentWidget.content; book.activeCellIndex = {cell}; "
+            f"await book.scrollToItem({cell}, 'start'); }}"
+        )
+
     def close(self) -> None:
         self.page.evaluate("async () => { await window.jupyterapp.shell.currentWidget.sessionContext.shutdown(); }")
 
@@ -147,9 +172,9 @@ def changes(page: "Page", script: str, seconds: float = 20.0) -> tuple[Any, Any]
 
 
 def test_lab_plays_and_a_slider_moves_it_without_compiling(page: "Page", server: tuple[str, Path], tmp_path: Path) -> None:
-    """Cases 42 and 43: people move in the page, a key on a slider becomes an order, and nothing is compiled for it."""
+    """People move in the page, a key on a slider becomes an order, and nothing is compiled for it."""
     page.set_viewport_size({"width": 1500, "height": 1000})
-    book = Notebook(page, *server, "lab.ipynb", CELLS)
+    book = Notebook(page, *server, "lab.ipynb", [nbformat.v4.new_code_cell(cell) for cell in CELLS])
     book.run(0)
     page.wait_for_function("() => window.Bokeh?.documents.length > 0", timeout=60_000)
     page.get_by_role("button", name="Play").click()
@@ -176,6 +201,29 @@ def test_lab_plays_and_a_slider_moves_it_without_compiling(page: "Page", server:
     page.wait_for_function(
         "() => [...document.querySelectorAll('.widget-label')].some((l) => l.textContent.includes('paused at 0.00 s'))"
     )
+    assert book.outside == []
+    assert book.errors == []
+    book.close()
+
+
+def test_first_notebook_runs_and_its_figure_lives(page: "Page", server: tuple[str, Path], root: Path) -> None:
+    """All cells run in the real JupyterLab, the figure holds everybody, and after Play they move."""
+    page.set_viewport_size({"width": 1500, "height": 1000})
+    shutil.copytree(root / "notebooks" / "images", server[1] / "images")
+    cells = nbformat.read(root / "notebooks" / "01_a_first_crowd.ipynb", as_version=4).cells
+    for cell in cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    book = Notebook(page, *server, "first.ipynb", cells)
+    book.run_all()
+    live = next(number for number, cell in enumerate(cells) if cell.cell_type == "code" and "crowdlab.lab(" in cell.source)
+    book.scroll_to(live)
+    page.wait_for_function(f"() => window.Bokeh?.documents.length && ({PLACES})()?.[0].length", timeout=60_000)
+    page.get_by_role("button", name="Play").click()
+    before, after = changes(page, PLACES, 60.0)
+    for places in (before, after):
+        assert np.shape(places) == (2, 25)
+        assert np.isfinite(np.array(places, float)).all()
     assert book.outside == []
     assert book.errors == []
     book.close()
