@@ -5,6 +5,7 @@ import functools
 import hashlib
 import inspect
 import json
+import math
 import subprocess
 import sys
 import textwrap
@@ -18,7 +19,7 @@ import pytest
 import shapely
 
 from crowdlab import params as parameters
-from crowdlab.errors import ParamError, ScenarioError
+from crowdlab.errors import CrowdlabError, ParamError, ScenarioError
 from crowdlab.forces import FORCES
 from crowdlab.scenario import build, load, schema, shipped, variant
 from crowdlab.scenario.building import _share
@@ -363,3 +364,33 @@ def test_a_fresh_process_builds_the_same_bytes() -> None:
     )
     fresh = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert fresh.strip() == digest()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"groups.crowd.count": 10**9}, r"groups\.crowd\.count = 1000000000: allowed are 0 to 10000000"),
+        (
+            {"world.area": [[0, 0], [1e9, 0], [1e9, 1e9], [0, 1e9]]},
+            r"world\.area: a corner at 1e\+09 m: allowed are coordinates up to 1e\+07 m",
+        ),
+        ({"goals.crowd\0" + "0": {"point": [4, 4]}}, r"goals\.crowd\.0: this is the name of somebody's own goal"),
+        ({"motion.dt": [0.001] * 3}, r"motion\.dt = .*: allowed is one number in s"),
+        ({"motion.kind": [1]}, r"motion\.kind = \[1\]: unknown motion\. Known: walking"),
+        ({"forces.repulsion.strength": math.inf}, r"forces\.repulsion\.strength = inf N: allowed 0 to any finite size"),
+    ],
+)
+def test_what_would_break_a_run_is_refused_while_building(changes: dict[str, Any], message: str) -> None:
+    spec: dict[str, Any] = {
+        "world": {"area": [[0, 0], [10, 0], [10, 6], [0, 6]]},
+        "goals": {},
+        "groups": {"crowd": {"count": 3, "area": [[1, 1], [4, 1], [4, 5], [1, 5]], "goal_area": [[6, 1], [9, 1], [9, 5], [6, 5]]}},
+    }
+    for path, value in changes.items():
+        *tables, key = path.split(".")
+        table = spec
+        for name in tables:
+            table = table.setdefault(name, {})
+        table[key.replace("\0", ".")] = value
+    with pytest.raises(CrowdlabError, match=message):
+        build(spec)

@@ -19,6 +19,7 @@ from crowdlab.state import Array, State, World
 
 # Draws for the start come from their own branch of the seed; a run folds in its steps, which never get as far as this number.
 START = 2**32 - 1
+MOST = 10_000_000  # people in one group; refused before anything is drawn
 # One fixed number for each thing that is drawn, so that adding one later changes no other.
 RADIUS, SOCIAL_RADIUS, MASS, DESIRED_SPEED, RELAXATION_TIME, PLACE, GOAL = range(7)
 
@@ -124,6 +125,8 @@ def _individuals(name: str, group: Group, key: Array, relaxation: Spec) -> dict[
         raise ScenarioError(f"{where}: key 'count' is missing: how many people start in the area?")
     if group.count is not None and group.count != count:
         raise ScenarioError(f"{where}.count = {group.count}: there are {count} positions. Leave count out, or make them agree.")
+    if count > MOST:
+        raise ScenarioError(f"{where}.count = {count}: allowed are 0 to {MOST}. Give such a number.")
 
     def values(what: str, number: int, quantity: Quantity, law: Spec) -> np.ndarray:
         return draw(quantity, count, jax.random.fold_in(key, number), f"{where}.{what}", law)

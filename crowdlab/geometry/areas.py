@@ -12,6 +12,7 @@ from crowdlab.errors import ScenarioError
 
 SAME = 1e-9  # m, points nearer than this are one point
 Area: TypeAlias = Polygon | MultiPolygon
+FARTHEST = 1e7  # m, farther than any map coordinate on Earth in metres
 Place: TypeAlias = Point | LineString | Polygon | MultiPolygon
 
 
@@ -34,6 +35,9 @@ def read_area(spec: Any, where: str = "area") -> Area:
         parts = [shapely.difference(outer, shapely.union_all(holes), grid_size=SAME)]
     else:
         parts = [_ring(spec, where)]
+    far = max((float(np.abs(part.bounds).max()) for part in parts if not part.is_empty), default=0.0)
+    if far > FARTHEST:
+        raise ScenarioError(f"{where}: a corner at {far:g} m: allowed are coordinates up to {FARTHEST:g} m. Is the unit metres?")
     area = solid(shapely.union_all(parts, grid_size=SAME))
     if area.is_empty:
         raise ScenarioError(f"{where}: is empty. Give a polygon of some size.")

@@ -67,6 +67,8 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
     targets = {goal: (read.place, 0.0 if read.leaves else read.reach) for goal, read in goals.items()}
     crowd = demand.populate(floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=REACH)
     for own, point in crowd.own_goals:
+        if own in goals:
+            raise ScenarioError(f"goals.{own}: this is the name of somebody's own goal (goal_area). Choose another name.")
         place = geometry.read_place(own, point=point)
         goals[own] = _Goal(place, geometry.edges_of(place), False, REACH)
     params = _params(tables, crowd)
@@ -209,6 +211,8 @@ def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
     motion = _kind(tables.motion, "walking", MOTIONS, "motion", "motion")
     people = People(desired_speed=_same(crowd.desired_speed)) if count else People()
     moving = _parameters(motion, tables.motion, "motion", count, ("kind",))
+    if np.ndim(moving.dt):
+        raise ScenarioError(f"motion.dt = {brief(tables.motion['dt'])}: allowed is one number in s, the same for everybody.")
     return as_arrays(jax.tree.map(demand.reals, Params(forces=forces, switches=switches, motion=moving, people=people)))
 
 
@@ -219,7 +223,7 @@ def _same(values: np.ndarray) -> Any:
 
 def _kind(table: Mapping[str, Any], name: str, known: Mapping[str, type], where: str, what: str) -> type:
     kind = table.get("kind", name)
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         label = f"{where}.kind = {brief(kind)}: unknown {what}" if "kind" in table else f"{where}: unknown {what} '{kind}'"
         raise ScenarioError(f"{label}. {nearest(str(kind), list(known))}")
     return known[kind]
