@@ -264,7 +264,7 @@ def test_a_run_that_breaks_keeps_what_it_has(
     assert cli.main(["run", "room.toml", "--out", "out", "--no-html", "--set", "people.desired_speed=0"]) == 2
     err = capsys.readouterr().err
     assert (
-        "crowdlab: room: agent 4 left the finite numbers at step 1100. The run up to 2.604 s is kept in out/recording.sqlite."
+        "crowdlab: room: agent 4 left the finite numbers at step 1100. The run up to 2.976 s is kept in out/recording.sqlite."
         in err
     )
     assert Recording.open("out/recording.sqlite").complete
