@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from crowdlab.scenario import Scenario
 LATELY = 5.0  # s, over which somebody who has not arrived is watched
 HARDLY = 0.25  # m, less than a body radius in that time is no walking
 LISTED = 10  # people inside that are printed one by one
+SHAPE = re.compile(r", \(\) [^;.,]+")  # shape and unit in the first line of an observable: for programmers
 
 
 def summary(recording: Recording) -> dict[str, Any]:
@@ -46,7 +48,7 @@ def summary(recording: Recording) -> dict[str, Any]:
         "flow": flows(recording),
         "largest_overlap": _quantity(None if overlap is None or not len(overlap) else float(overlap.max()), "m"),
         "not_arrived": not_arrived(recording),
-        "versions": recording.manifest["versions"],
+        "versions": _once(recording.manifest["versions"]),
     }
 
 
@@ -93,16 +95,17 @@ def lines(found: dict[str, Any]) -> list[str]:
     """A summary in a few lines for people."""
     people, arrivals = found["people"], found["arrivals"]
     times = ", ".join(f"{word} {_shown(arrivals[word])}" for word in ("first", "median", "last"))
-    most = arrivals["of_95_percent"]
+    came, most = people["left"] + people["standing"], arrivals["of_95_percent"]
+    of = f" of {came} who arrived" if came < people["in"] else ""
     ninety = f"95 % at {_shown(most)}" if most["value"] is not None else "95 % not reached"
     text = [
         f"people    {people['in']} in, {people['left']} left, {people['standing']} standing at their goal, "
         f"{people['removed']} removed, {people['inside']} still inside",
-        f"arrivals  {times}; {ninety}" if people["left"] + people["standing"] else "arrivals  none",
+        f"arrivals  {times}{of}; {ninety}" if came else "arrivals  none",
     ]
     text += [f"flow      {_shown(flow)} through {name} ({flow['people']} people)" for name, flow in found["flow"].items()]
     if found["largest_overlap"]["value"] is not None:
-        text.append(f"overlap   at most {_shown(found['largest_overlap'], 3)} in the recorded frames")
+        text.append(f"overlap   {_overlap(found['largest_overlap']['value'])} in the recorded frames")
     inside = found["not_arrived"]
     for one in inside[:LISTED]:
         x, y = one["position"]
@@ -112,6 +115,17 @@ def lines(found: dict[str, Any]) -> list[str]:
         stuck = sum("stuck" in one["reason"] for one in rest)
         text.append(f"inside    and {len(rest)} more, {stuck} of them stuck or blocked; summary.json names all")
     return text
+
+
+def _overlap(deepest: float) -> str:
+    if deepest <= 0:
+        return "nobody touched"
+    return f"at most {deepest:.3f} m" if deepest >= 0.001 else "less than 0.001 m"
+
+
+def _once(versions: dict[str, str]) -> dict[str, str]:
+    """A device whose kind has the name of its platform is named once: cpu."""
+    return {name: " ".join(dict.fromkeys(text.split())) if name == "device" else text for name, text in versions.items()}
 
 
 def write_summary(path: Path, found: dict[str, Any]) -> None:
@@ -172,7 +186,7 @@ def described(scenario: Scenario) -> list[str]:
     text.append(f"  exits      {', '.join(exits) or 'none'}")
     text.append(f"  run        {scenario.duration:g} s, {scenario.frames_per_second:g} frames per second, seed {scenario.seed}")
     specs, values = dict(parameters.specs(scenario.params)), parameters.values(scenario.params)
-    return text + [f"  parameter  {path} = {_leaf(values[path])} {specs[path].unit}" for path in specs]
+    return text + [f"  parameter  {path} = {_setting(path, values[path], specs[path].unit)}" for path in specs]
 
 
 def vocabulary() -> list[str]:
@@ -183,15 +197,27 @@ def vocabulary() -> list[str]:
         for field in dataclasses.fields(law):
             spec: Spec | None = field.metadata.get("spec")
             if spec is not None:
-                text.append(f"    {field.name} = {spec.default:g} {spec.unit}, slider {spec.low:g} to {spec.high:g}: {spec.doc}")
+                value = _setting(field.name, spec.default, spec.unit)
+                text.append(f"    {field.name} = {value}, slider {spec.low:g} to {spec.high:g}: {spec.doc}")
     text += ["", "Observables"]
-    return text + [f"  {name} [{one.unit}]: {one.doc}" for name, one in sorted(OBSERVABLES.items())]
+    units = {name: "" if one.unit == "1" else f" [{one.unit}]" for name, one in OBSERVABLES.items()}
+    return text + [f"  {name}{units[name]}: {SHAPE.sub('', one.doc)}" for name, one in sorted(OBSERVABLES.items())]
 
 
 def _enclosed(ring: np.ndarray) -> float:
     """Area inside a ring of corners, m²."""
     (x, y), (x_next, y_next) = ring.T, np.roll(ring, -1, axis=0).T
     return abs(float((x * y_next - x_next * y).sum())) / 2
+
+
+def _setting(path: str, leaf: Any, unit: str) -> str:
+    """A parameter as it is printed: a switch is on or off, an infinite limit is none, a pure number has no unit."""
+    numbers = np.asarray(leaf)
+    if path.startswith("switches.") and numbers.ndim == 0:
+        return "on" if numbers else "off"
+    if np.isposinf(numbers).all():
+        return "no limit"
+    return _leaf(leaf) if unit in ("", "1") else f"{_leaf(leaf)} {unit}"
 
 
 def _leaf(leaf: Any) -> str:
