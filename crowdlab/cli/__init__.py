@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.command(options))
     except CrowdlabError as error:
-        print(f"crowdlab: {error}", file=sys.stderr)
+        print(f"crowdlab: {looking.told(error)}", file=sys.stderr)
         return MISTAKE
     except BrokenPipeError:  # `crowdlab list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -58,11 +58,11 @@ def _parser() -> argparse.ArgumentParser:
     validate = command("validate", looking.validate, "check scenario files and show what is in them")
     validate.add_argument("scenarios", nargs="+", metavar="SCENARIO")
     replay = command("replay", looking.replay, "run a recording again and say whether the same bytes come out")
-    replay.add_argument("recording", type=Path, metavar="RECORDING")
+    replay.add_argument("recording", type=Path, metavar="RECORDING", help="a recording, or the folder of a run")
     replay.add_argument("--html", type=Path, metavar="FILE", help="write it as one HTML file instead of running it again")
     command("list", looking.show, "show the shipped scenarios, the forces with their parameters, and the observables")
     command("schema", looking.schema, "print the JSON schema of scenario files")
-    lab = command("lab", opening.lab, "open JupyterLab on the notebooks, or on a scenario")
+    lab = command("lab", opening.lab, "open JupyterLab on the first notebook, or on a scenario")
     lab.add_argument("scenario", nargs="?", metavar="SCENARIO")
     lab.add_argument("--no-browser", action="store_true", help="start the server only and print its address")
     command("bench", opening.bench, "measure how fast the simulation runs here", helps=False)  # it reads its own arguments

@@ -11,6 +11,18 @@ from crowdlab import report, scenario
 from crowdlab.errors import CrowdlabError
 from crowdlab.record import Recording, verify
 
+RECORDING = "recording.sqlite"  # in the folder of a run
+
+
+def told(error: CrowdlabError) -> str:
+    """The message, and what the command line alone cannot know: it loads nobody's own forces."""
+    if "unknown force" not in str(error):
+        return str(error)
+    return (
+        f"{error} The command line knows the shipped forces only: one of your own must be imported in the Python process that "
+        "loads the scenario, a script or a notebook."
+    )
+
 
 def validate(options: argparse.Namespace) -> int:
     """Check scenarios and describe those that are right. Returns 2 if one is not."""
@@ -21,7 +33,7 @@ def validate(options: argparse.Namespace) -> int:
             parameters.check(loaded.params)
         except CrowdlabError as error:
             wrong += 1
-            print(f"crowdlab: {error}", file=sys.stderr)
+            print(f"crowdlab: {told(error)}", file=sys.stderr)
             continue
         print("\n".join(report.described(loaded)))
         print(f"{loaded.name}: ok")
@@ -30,7 +42,8 @@ def validate(options: argparse.Namespace) -> int:
 
 def replay(options: argparse.Namespace) -> int:
     """Run a recording again and compare, or write its page. Returns 1 if other bytes come out."""
-    recording = Recording.open(options.recording)
+    given = options.recording
+    recording = Recording.open(given / RECORDING if given.is_dir() else given)
     if options.html is not None:
         importlib.import_module("crowdlab.views").replay_html(recording, options.html)
         print(f"written {options.html}")

@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,21 +13,49 @@ from typing import Any
 
 from crowdlab import scenario
 
+FIRST = "01_a_first_crowd.ipynb"
+COPY = "crowdlab-notebooks"  # folder for the installed notebooks
+
 
 def lab(options: argparse.Namespace) -> int:
     """Open JupyterLab; the server runs until it is stopped."""
-    target = notebooks() if options.scenario is None else notebook_for(options.scenario)
-    command = [sys.executable, "-m", "jupyterlab", str(target), *(["--no-browser"] if options.no_browser else [])]
+    target = first_of(notebooks()) if options.scenario is None else notebook_for(options.scenario)
+    command = [sys.executable, "-m", "jupyterlab", str(target), "--ip=127.0.0.1"]  # for nobody but this machine, whatever is set
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        command.append("--allow-root")  # as in containers; JupyterLab refuses otherwise
+    if options.no_browser:
+        command.append("--no-browser")
     return subprocess.run(command, check=False).returncode
 
 
 def notebooks() -> Path:
-    """Folder of the tutorial notebooks: the checkout's, the installation's, or else the current one."""
+    """Folder of the tutorial notebooks: the checkout's, a copy of the installation's, or else the current one."""
     package = Path(__file__).parents[1]
-    for folder in (package.parent / "notebooks", package / "_notebooks"):
-        if any(folder.glob("*.ipynb")):
-            return folder
-    return Path.cwd()
+    if (package.parent / "pyproject.toml").is_file() and any((package.parent / "notebooks").glob("*.ipynb")):
+        return package.parent / "notebooks"
+    installed = package / "_notebooks"
+    return copied(installed, _writable() / COPY) if any(installed.glob("*.ipynb")) else Path.cwd()
+
+
+def copied(source: Path, target: Path) -> Path:
+    """Copy what is not there yet, so that work is not lost with the environment. Whatever is there stays. Returns `target`."""
+    for path in sorted(path for path in source.rglob("*") if path.is_file()):
+        place = target / path.relative_to(source)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, place)
+    print(f"The notebooks are in {target}; those that were there already are as they were.", flush=True)
+    return target
+
+
+def first_of(folder: Path) -> Path:
+    """The notebook to begin with, or else the folder."""
+    return folder / FIRST if (folder / FIRST).is_file() else folder
+
+
+def _writable() -> Path:
+    """The current folder or, where one cannot write, a temporary one."""
+    return Path.cwd() if os.access(Path.cwd(), os.W_OK) else Path(tempfile.mkdtemp(prefix="crowdlab-"))
 
 
 def notebook_for(name: str) -> Path:
@@ -44,8 +73,7 @@ def notebook_for(name: str) -> Path:
     path = Path.cwd() / f"{loaded.name}.ipynb"
     if path.exists():
         return path  # the user's own by now
-    if not os.access(Path.cwd(), os.W_OK):
-        path = Path(tempfile.mkdtemp(prefix="crowdlab-")) / path.name
+    path = _writable() / path.name
     path.write_text(content, encoding="utf-8")
     return path
 

@@ -5,6 +5,7 @@ import contextlib
 import dataclasses
 import importlib
 import math
+import shlex
 import signal
 import sys
 import time
@@ -18,6 +19,7 @@ from tqdm import tqdm
 
 from crowdlab import params as parameters
 from crowdlab import report, scenario
+from crowdlab.cli.looking import RECORDING
 from crowdlab.errors import CrowdlabError
 from crowdlab.params import Params
 from crowdlab.record import Recorder, Recording
@@ -86,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     """Simulate and record. Returns 130 after Ctrl-C and raises what broke the run, both once all that was recorded is safe."""
     task = _task(options)
     _make(task.folder)
-    path = task.folder / "recording.sqlite"
+    path = task.folder / RECORDING
     print(f"{task.scenario.title or task.scenario.name}, seed {task.seed}", flush=True)
     recorder = Recorder(path, task.scenario, task.params, seed=task.seed, every=task.every, observe=SHOWN, overwrite=options.force)
     cost, trouble = Cost(), None
@@ -106,6 +108,8 @@ def run(options: argparse.Namespace) -> int:
         importlib.import_module("crowdlab.views").replay_html(recording, task.folder / "replay.html")
         written.append("replay.html")
     print(f"written   {task.folder}: {', '.join(written)}", flush=True)
+    page = f"open {task.folder / written[-1]}; " if "replay.html" in written else ""
+    print(f"next      {page}check with: crowdlab replay {shlex.quote(str(task.folder))}", flush=True)
     kept = f"The run up to {recording.steps * recording.dt:g} s is kept in {path}."
     if cost.stopped:
         print(f"crowdlab: stopped by Ctrl-C. {kept}", file=sys.stderr)
@@ -122,7 +126,7 @@ def _write(task: Task, recording: Recording, cost: Cost) -> list[str]:
     report.write_summary(task.folder / "summary.json", found)
     print(f"simulated {recording.steps * recording.dt:g} s")
     print("\n".join([*report.lines(found), *cost.lines()]))
-    return ["recording.sqlite", "measures.csv", "summary.json"]
+    return [RECORDING, "measures.csv", "summary.json"]
 
 
 def _task(options: argparse.Namespace) -> Task:
