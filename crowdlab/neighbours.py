@@ -112,7 +112,7 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
         position = jnp.where(state.alive, state.position, FAR * (1.0 + jnp.arange(count)))
         offset = position[:, index] - position[:, None]
         real = listed_slot
-    square = (offset**2).sum(0)
+    square = walls.dot(offset, offset)
     coincident = square < SMALLEST**2
     offset = jnp.where(coincident, SMALLEST * listed.side, offset)
     # An empty slot points at the agent itself: one metre away it stays harmless to every law and its gradient.

@@ -35,8 +35,23 @@ def ordered_sum(terms: Array) -> Array:
     A scan, because XLA on CPU compiles a plain sum differently from program to program: those longer than 32 are split, and shorter
     ones change their last bit with the program they are fused into. It costs a sixth of a step (1 000 people: 223 us, not 190).
     """
-    rows = jnp.moveaxis(terms, -2, 0)
+    rows = lax.optimization_barrier(jnp.moveaxis(terms, -2, 0))
     return lax.scan(lambda so_far, row: (so_far + row, None), jnp.zeros_like(rows, shape=rows.shape[1:]), rows)[0]
+
+
+def rounded(products: Array) -> Array:
+    """The same values, rounded here: a product that is added later must not melt into the sum.
+
+    Processors multiply and add in one go, with one rounding less. Whether the compiler uses that depends on the shapes of the whole
+    program, so that room for more neighbours could change a last bit (seen with JAX 0.12 on a CPU).
+    """
+    return lax.optimization_barrier(products)
+
+
+def dot(one: Array, other: Array) -> Array:
+    """Sum of products over the first axis, the two components, each rounded."""
+    products = rounded(one * other)
+    return products[0] + products[1]
 
 
 def feature_count(world: World) -> int:
@@ -75,14 +90,14 @@ def measure(position: Array, index: Array, world: World) -> Walls:
     segment = jnp.minimum(index, many - 1)
     start = world.walls[:, 0].T[:, segment]  # (2, M, N)
     along = (world.walls[:, 1] - world.walls[:, 0]).T[:, segment]
-    share = ((here - start) * along).sum(0) / (along**2).sum(0)
+    share = dot(here - start, along) / dot(along, along)
     vertex = jnp.clip(index - many, 0, world.wall_vertices.shape[0] - 1)
     corner = world.wall_vertices.T[:, vertex]
     leaving = world.wall_directions.transpose(2, 1, 0)[:, :, vertex]  # (2, D, M, N)
-    beyond = ((here - corner)[:, None] * leaving).sum(0).max(0) <= ON_END  # (M, N)
-    offset = here - jnp.where(is_segment, start + share * along, corner)
+    beyond = dot((here - corner)[:, None], leaving).max(0) <= ON_END  # (M, N)
+    offset = here - jnp.where(is_segment, start + rounded(share * along), corner)
     counts = real & jnp.where(is_segment, (share > 0.0) & (share < 1.0), beyond)
-    square = jnp.where(counts, (offset**2).sum(0), 1.0)
+    square = jnp.where(counts, dot(offset, offset), 1.0)
     distance = jnp.sqrt(jnp.maximum(square, SMALLEST**2))
     normal = offset / distance
     part = world.wall_part[jnp.minimum(index, count - 1)]
@@ -95,7 +110,7 @@ def _weights(normal: Array, distance: Array, part: Array, counts: Array) -> Arra
     first = (slots[:, None] < slots)[:, :, None]  # (M, M, 1): the earlier slot goes first where distances tie
     nearer = (distance[:, None] < distance) | ((distance[:, None] == distance) & first)  # (M, M, N)
     same = (part[:, None] == part) & counts[:, None]
-    alike = jnp.maximum((normal[:, :, None] * normal[:, None]).sum(0), 0.0)
+    alike = jnp.maximum(dot(normal[:, :, None], normal[:, None]), 0.0)
     taken = jnp.where(nearer & same, jnp.minimum(alike, 1.0), 0.0).max(0)
     return jnp.where(counts, 1.0 - taken, 0.0)
 

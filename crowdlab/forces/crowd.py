@@ -9,6 +9,7 @@ from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import param
 from crowdlab.state import Array, State, World
+from crowdlab.walls import dot, rounded
 
 HFV = "Helbing, Farkas & Vicsek 2000"
 ROUNDING = 1e-4  # m; the reach is computed in double precision, the force in single
@@ -83,8 +84,9 @@ class Contact:
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
         overlap = jnp.maximum(state.radius + near.at(state.radius) - near.distance, 0.0)  # (K, N)
         tangent = jnp.stack((-near.normal[1], near.normal[0]))  # (2, K, N)
-        sliding = ((near.at(state.velocity) - state.velocity[:, None]) * tangent).sum(0)  # (K, N) m/s
-        return near.total(overlap / state.mass * (self.compression * near.normal + self.friction * sliding * tangent))
+        sliding = dot(near.at(state.velocity) - state.velocity[:, None], tangent)  # (K, N) m/s
+        push = rounded(self.compression * near.normal) + rounded(self.friction * sliding * tangent)
+        return near.total(overlap / state.mass * push)
 
     def reach(self, radius: float) -> float:
         """Bodies touch at the sum of two radii."""

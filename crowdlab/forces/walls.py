@@ -7,6 +7,7 @@ from crowdlab.forces.crowd import HFV, exponential, exponential_range
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import param
 from crowdlab.state import Array, State, World
+from crowdlab.walls import dot, rounded
 
 
 @force
@@ -53,9 +54,9 @@ class WallContact:
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
         overlap = jnp.maximum(state.radius - near.walls.distance, 0.0)  # (M, N)
         tangent = jnp.stack((-near.walls.normal[1], near.walls.normal[0]))  # (2, M, N)
-        sliding = (state.velocity[:, None] * tangent).sum(0)  # (M, N) m/s
-        push = overlap / state.mass * (self.compression * near.walls.normal - self.friction * sliding * tangent)
-        return near.walls.total(push)
+        sliding = dot(state.velocity[:, None], tangent)  # (M, N) m/s
+        push = rounded(self.compression * near.walls.normal) - rounded(self.friction * sliding * tangent)
+        return near.walls.total(overlap / state.mass * push)
 
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""
