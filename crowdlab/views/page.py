@@ -106,8 +106,8 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
     """
     film = Film.of(source, scenario, dt)
     scenario = film.scenario
-    plaza = Plaza(scenario, width=560, height=520)
-    plots = Timeline(tuple(film.series), width=330, height=_shared(plaza, tuple(film.series)), marked=True)
+    plaza = Plaza(scenario, width=540, height=520)  # both fit side by side into 1280 pixels
+    plots = Timeline(tuple(film.series), width=290, height=_shared(plaza, tuple(film.series)), marked=True)
     plots.show({"t": film.times, **film.series})
     plots.time.end = max(float(film.times[-1]), 1e-9)
     layout = row(plaza.figure, plots.layout, spacing=12)
