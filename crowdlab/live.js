@@ -102,8 +102,10 @@ export default {
     const people = doc.get_model_by_name("agents");
     if (people) {
       people.selected.properties.indices.change.connect(() => {
-        const ids = people.data.id;
-        model.send({ t: "picked", ids: [...people.selected.indices].map((row) => ids[row]) });
+        const rows = [...people.selected.indices];
+        if (!rows.length) return;
+        model.send({ t: "picked", ids: rows.map((row) => people.data.id[row]) });
+        setTimeout(() => (people.selected.indices = []), 0); // rows move up when somebody leaves: the kernel keeps who it was
       });
     }
     const watch = new MutationObserver(() => repaint(doc, theme));

@@ -135,6 +135,21 @@ def test_timeline_puts_each_unit_in_its_plot(run: Run) -> None:
     assert timeline(WATCHED, series).children
 
 
+def test_small_overlaps_are_plain_decimals() -> None:
+    plots = Timeline(("largest_overlap",))
+    assert not plots.figures[0].yaxis[0].formatter.use_scientific
+    plots.show({"t": np.arange(3.0), "largest_overlap": np.array([0.0, 1e-9, 0.0])})
+    assert plots.ranges["largest_overlap"].end == 0.002
+
+
+def test_people_keep_their_colours_when_one_is_clicked(room: Scenario) -> None:
+    plaza = Plaza(room)
+    drawn = [one for one in plaza.figure.renderers if one.data_source is plaza.agents]
+    assert len(drawn) == 2
+    for one in drawn:
+        assert one.selection_glyph is one.glyph is one.nonselection_glyph, "a copy would not be repainted"
+
+
 @pytest.mark.parametrize(
     ("value", "end"), [(0.0, 0.0), (1.0, 1.0), (1.01, 2.0), (25, 30), (30, 30), (31, 50), (0.07, 0.1), (700, 1000)]
 )

@@ -28,6 +28,7 @@ from crowdlab.state import State
 from crowdlab.views.theme import LEFT, LIGHT, Painted, Theme
 
 VIRIDIS: tuple[str, ...] = tuple(Viridis256)
+RING = 0.12  # m between a person and the ring that marks who is inspected
 LABELLED_GOALS = 8  # more goals than this share names
 
 
@@ -118,12 +119,12 @@ class Plaza(Painted):
         mapped = {"field": "speed", "transform": self.speed}
         drawn = self.figure.circle("x", "y", radius="r", source=self.agents, fill_color=mapped, line_width=0.8)
         self.paint(drawn.glyph, {"line_color": "ink"})
-        for glyph in (drawn.nonselection_glyph, drawn.selection_glyph):
-            if glyph is not None and glyph != "auto":
-                glyph.fill_alpha = 1.0
-        drawn.nonselection_glyph = None
         heading = self.figure.segment("x", "y", "x1", "y1", source=self.agents, line_width=1.5)
-        heading.nonselection_glyph = None
+        for part in (drawn, heading):  # a click changes no looks: copies of the glyph would keep the colours of the other theme
+            part.selection_glyph = part.nonselection_glyph = part.glyph
+        self.chosen = ColumnDataSource(ring_columns(self.scenario.state, None), name="chosen")
+        ring = self.figure.circle("x", "y", radius="r", source=self.chosen, fill_color=None, line_width=3)
+        self.paint(ring.glyph, {"line_color": "target"})
         self.paint(heading.glyph, {"line_color": "ink"})
         hover = HoverTool(
             renderers=[drawn],
@@ -184,6 +185,13 @@ def people_columns(state: State) -> dict[str, np.ndarray]:
         "speed": np.hypot(velocity[0], velocity[1]),
         "id": np.asarray(state.id, np.int32)[here],
     }
+
+
+def ring_columns(state: State, agent: int | None) -> dict[str, np.ndarray]:
+    """A ring round the person of this id, ready for the source `chosen` of a `Plaza`; none for nobody, or who is gone."""
+    columns = people_columns(state)
+    here = columns["id"] == (-1 if agent is None else agent)
+    return {"x": columns["x"][here], "y": columns["y"][here], "r": columns["r"][here] + RING}
 
 
 def ledger(alive: np.ndarray, arrived: np.ndarray) -> str:

@@ -13,6 +13,7 @@ from crowdlab.observe import OBSERVABLES
 from crowdlab.views.theme import LEFT, LIGHT, SLOTS, Painted, Theme
 
 SMALL = {"m": 0.05}  # by unit: end of a range before there is anything to show
+LEAST = {"m": 0.002}  # by unit: what is smaller is drawn on such a range: nobody reads 0.00001 m
 FIRST_SECONDS = 10.0  # s, length of the time axis at first
 
 
@@ -56,6 +57,7 @@ class Timeline(Painted):
         plot.yaxis.axis_label = shown
         plot.yaxis.axis_label_text_font_size = "10px"
         plot.yaxis.ticker.desired_num_ticks = 4
+        plot.yaxis.formatter.use_scientific = False
         items = []
         for slot, name in zip(SLOTS * len(members), members, strict=False):
             dash = "solid" if slot == "first" else "dashed"
@@ -82,7 +84,8 @@ class Timeline(Painted):
         for name, span in {"t": self.time, **self.ranges}.items():
             values = np.asarray(data[name], float)
             top = float(np.nanmax(values, initial=0.0))
-            least = self.time.end if name == "t" else wanted.get(span.id, (span, 0.0))[1]
+            small = LEAST.get(OBSERVABLES[name].unit, 0.0) if name in self.ranges and top > 0 else 0.0
+            least = self.time.end if name == "t" else max(small, wanted.get(span.id, (span, 0.0))[1])
             wanted[span.id] = (span, max(least, round_up(top if name == "t" else 1.05 * top)))
         changed = [(span, "end", end) for span, end in wanted.values() if end > 0 and end != span.end]
         for span, name, end in changed:
