@@ -68,6 +68,7 @@ def test_sliders_come_from_the_specs(panel: Panel) -> None:
     assert panel.sliders["forces.repulsion.falloff"].description == "repulsion falloff B [m]"
     assert panel.sliders["forces.contact.friction"].description == "friction κ [kg/(m s)]"
     assert panel.sliders["forces.contact.compression"].description == "compression k [kg/s²]"
+    assert panel.sliders["forces.wall_repulsion.falloff"].description == "wall repulsion falloff [m]"
 
 
 def test_labels_are_words_with_units(panel: Panel) -> None:
@@ -85,6 +86,51 @@ def test_a_moved_slider_becomes_an_order(panel: Panel) -> None:
         (0, "people.desired_speed", 2.0),
         (0, "switches.repulsion", 0.0),
     ]
+
+
+def test_the_number_is_what_was_typed(panel: Panel) -> None:
+    dial = panel.dials["forces.repulsion.falloff"]
+    dial.number.value = 0.3
+    assert dial.number.value == 0.3
+    steps = (np.log10(dial.slider.value) - dial.slider.min) / dial.slider.step
+    assert steps == pytest.approx(round(steps), abs=1e-6), "the slider stands on a step beside it"
+    dial.slider.value = 0.30456
+    assert dial.number.value == 0.305
+    dial.number.value = -1.0
+    assert dial.number.value == 0.305, "what is refused is not shown"
+    assert panel.status.value.startswith("refused: ")
+    panel.advance()
+    assert [order.value[0] for order in panel.session.log] == pytest.approx([0.3, 0.305])
+    panel.dials["forces.repulsion.strength"].number.value = 2049.0
+    assert panel.sliders["forces.repulsion.strength"].value == 2000.0
+    panel.defaults.click()
+    panel.advance()
+    assert panel.dials["forces.repulsion.strength"].number.value == 2000.0
+    assert panel.session.controls()["forces.repulsion.falloff"][0] == pytest.approx(0.08)
+
+
+def test_one_order_is_one(panel: Panel) -> None:
+    panel.sliders["people.desired_speed"].value = 2.0
+    panel.advance()
+    panel._tell("paused at 0.05 s.", False)
+    assert panel.status.value == "paused at 0.05 s. 1 order so far."
+
+
+def test_a_click_rings_the_person_and_unfolds_the_report(hall: Scenario) -> None:
+    async def drive() -> None:
+        panel = lab(hall)
+        fold = panel.inspector.children[0]
+        for agent in (0, 4):
+            panel._picked([agent])
+            await panel.loop.wait()
+            assert fold.value
+            position = np.asarray(panel.session.state.position)[:, agent]
+            assert [panel.live._sources["chosen"][axis][0] for axis in "xy"] == pytest.approx(position.tolist())
+            assert f"x {position[0]:.2f}, y {position[1]:.2f} m" in panel.report.value
+        fold.value = False
+        assert len(panel.live._sources["chosen"]["x"]) == 0
+
+    asyncio.run(drive())
 
 
 def test_defaults_bring_every_slider_back(panel: Panel) -> None:
@@ -141,8 +187,18 @@ def test_too_many_people_are_refused_in_words(hall: Scenario) -> None:
         panel = lab(hall)
         panel.people.value = 5000
         await panel.loop.wait()
-        assert "stopped" in panel.status.value
+        assert panel.status.value.startswith("refused: groups.all.area: holds about")
+        assert panel.status.value.endswith("enlarge the area; paused at 0.00 s. 0 orders so far.")
         assert panel.people.value == 6, "the box shows how many there are"
+        panel.advance(2)
+        panel.plots.time.end = 50.0
+        panel.people.value = 5000
+        await panel.loop.wait()
+        assert panel.plots.time.end == 50.0, "nothing began again"
+        panel.loop.play(1)
+        panel.step.click()
+        await panel.loop.wait()
+        assert "refused" not in panel.status.value
 
     asyncio.run(drive())
 

@@ -6,7 +6,6 @@ Callbacks may come on any thread. They only leave notes: `session.set` for param
 import base64
 import html
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,92 +14,16 @@ import numpy as np
 
 from crowdlab.errors import CrowdlabError
 from crowdlab.live import BokehLive, Loop
-from crowdlab.params import Spec
 from crowdlab.scenario import Scenario, load
 from crowdlab.session import Session
+from crowdlab.state import State
 from crowdlab.views import Plaza, Timeline, picture
-from crowdlab.views.plaza import headline, people_columns, top_speed
+from crowdlab.views.plaza import headline, people_columns, ring_columns, top_speed
+from crowdlab.widgets.sliders import FIRST, Dial, folding
 
-FIRST = {  # parameters that have their slider at once, with the letter of the papers; the others fold out
-    "people.desired_speed": "v₀",
-    "forces.driving.relaxation_time": "τ",
-    "forces.repulsion.strength": "A",
-    "forces.repulsion.falloff": "B",
-    "forces.contact.compression": "k",
-    "forces.contact.friction": "κ",
-}
 SPEEDS = {"0.1 ×": 0.1, "0.25 ×": 0.25, "0.5 ×": 0.5, "1 ×": 1.0, "2 ×": 2.0, "3 ×": 3.0}
 KEPT = 6000  # points of the time series that a page keeps
 MOST_PEOPLE = 5000
-NAMES = "172px"  # width of the sliders' labels
-
-Move = Callable[[str, float], None]
-
-
-def label(path: str, spec: Spec) -> str:
-    """`name letter [unit]` as a person says it; the force stands in front where no switch above the slider says it."""
-    *_, owner, name = path.split(".")
-    words = [*([owner] if path in FIRST and owner == "repulsion" else []), name, FIRST.get(path, "")]
-    unit = "" if spec.unit in ("", "1") else f"[{written(spec.unit)}]"
-    return " ".join(filter(None, [*words, unit])).replace("_", " ")
-
-
-def written(unit: str) -> str:
-    """A unit as it is printed: m/s² for m/s^2."""
-    return re.sub(r"\^2(?!\.|\d)", "²", unit)
-
-
-def slider(path: str, value: float, spec: Spec, move: Move) -> Any:
-    """Slider over the Spec's own range, or a tick box for a switch; the tooltip says what it is and whence its default."""
-    tooltip = f"{spec.doc}. Default {spec.default:g} {spec.unit}: {spec.source}"
-    if path.startswith("switches."):
-        name = path.removeprefix("switches.").replace("_", " ")
-        made: Any = w.Checkbox(value=value != 0, description=f"{name} acts", tooltip=tooltip, indent=False)
-    else:
-        name = label(path, spec) if math.isfinite(value) else f"{label(path, spec)} (off)"
-        value = value if math.isfinite(value) else spec.high
-        look = {"description": name, "tooltip": tooltip, "layout": w.Layout(width="98%")}
-        style = {"description_width": NAMES}
-        if spec.log and spec.low > 0:
-            low, high = _ends(math.log10(value), math.log10(spec.low), math.log10(spec.high), 0.02)
-            made = w.FloatLogSlider(value=value, min=low, max=high, step=0.02, readout_format=".3r", style=style, **look)
-        else:
-            step = 10.0 ** math.floor(math.log10((spec.high - spec.low) / 50))  # a round step, some hundred of them
-            low, high = _ends(value, spec.low, spec.high, step)
-            made = w.FloatSlider(value=value, min=low, max=high, step=step, readout_format=".3r", style=style, **look)
-
-    def moved(change: dict[str, Any]) -> None:
-        # A page that opens sends 0.49999999 back for the 0.5 it was given: no order of anybody.
-        if not math.isclose(change["new"], change["old"], rel_tol=1e-6):
-            if not path.startswith("switches."):
-                made.description = label(path, spec)
-            move(path, float(change["new"]))
-
-    made.observe(moved, "value")
-    return made
-
-
-def folding(title: str, content: Sequence[Any], *, unfolded: bool = False) -> Any:
-    """A box that opens and closes by a button, by keyboard too."""
-    box = w.VBox(list(content))
-    button = w.ToggleButton(value=unfolded, description=title, layout=w.Layout(width="98%", margin="6px 0 2px 0"))
-
-    def turn(_change: Any = None) -> None:
-        box.layout.display = "flex" if button.value else "none"
-        button.icon = "caret-down" if button.value else "caret-right"
-
-    button.observe(turn, "value")
-    turn()
-    return w.VBox([button, box])
-
-
-def _ends(value: float, low: float, high: float, step: float) -> tuple[float, float]:
-    """Ends of the range, moved inwards by less than a step so that the value lies on a step.
-
-    A page rounds a value between two steps and sends it back: an order that nobody gave.
-    """
-    below, above = (max(0, math.floor(abs(value - end) / step + 1e-9)) for end in (low, high))
-    return (value - below * step if value > low else value), (value + above * step if value < high else value)
 
 
 class Panel(w.VBox):  # type: ignore[misc]
@@ -118,9 +41,12 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.loop = Loop(session, self._draw, name=scenario.name, tell=self._tell)
         self._drawn: int | None = 0  # points of the series that the page already has; None when it must get all of them
         self._quiet = False  # True while the panel itself writes into its boxes
+        self._chosen: int | None = None  # the person inspected
+        self._refused = ""  # why the last thing asked for was not done
         self._build_buttons()
         present = session.controls()
-        self.sliders = {path: slider(path, *present[path], self._move) for path in [*FIRST, *present] if path in present}
+        self.dials = {path: Dial(path, *present[path], self._move) for path in [*FIRST, *present] if path in present}
+        self.sliders = {path: dial.slider for path, dial in self.dials.items()}
         scene = w.HBox([self.live, self._column(every_parameter)], layout=WRAPPED)
         super().__init__([self._buttons, self.status, scene])
 
@@ -138,7 +64,7 @@ class Panel(w.VBox):  # type: ignore[misc]
         for widget in (self.speed, self.seed, self.people):
             widget.style.description_width = "52px"
         self.status = w.Label("ready: press Play")
-        self.play.on_click(lambda _: self.loop.pause() if self.loop.playing else self.loop.play())
+        self.play.on_click(lambda _: self._turn())
         self.step.on_click(lambda _: self._step())
         self.reset.on_click(lambda _: self._restart(self.session.reset))
         self.defaults.on_click(lambda _: self._default())
@@ -156,7 +82,8 @@ class Panel(w.VBox):  # type: ignore[misc]
         rest = self._grouped([path for path in self.sliders if path not in FIRST])
         self.others = folding("All parameters", rest, unfolded=every_parameter)
         self.inspector = folding("Inspect a person", [self.person, self.report])
-        first = [self.sliders[path] for path in FIRST if path in self.sliders]
+        self.inspector.children[0].observe(lambda _: self._draw_ring(), "value")
+        first = [self.dials[path].whole for path in FIRST if path in self.dials]
         return w.VBox([*first, self.others, self.inspector], layout=w.Layout(flex="1 1 360px", min_width="340px"))
 
     def _grouped(self, paths: Sequence[str]) -> list[Any]:
@@ -166,17 +93,34 @@ class Panel(w.VBox):  # type: ignore[misc]
             room, name, *_ = path.split(".")
             return room == "motion", name if room != "motion" else "", room == "forces", path
 
-        return [self.sliders[path] for path in sorted(paths, key=place)]
+        return [self.dials[path].whole for path in sorted(paths, key=place)]
 
     # What the buttons and sliders do: leave notes -----------------------------------------------------------------------------
 
-    def _move(self, path: str, value: float) -> None:
+    def _move(self, path: str, value: float) -> bool:
+        """Order a value; False if it is refused."""
+        self._refused = ""
         try:
             self.session.set(path, value)
         except CrowdlabError as error:
-            self.status.value = str(error)
+            self._refuse(error)
+            return False
+        return True
+
+    def _refuse(self, error: CrowdlabError) -> None:
+        """Say what was not done and why; it stays until the next thing is asked for."""
+        self._refused = f"refused: {str(error).rstrip('.')}; "
+        self.status.value = self._refused
+
+    def _turn(self) -> None:
+        self._refused = ""
+        if self.loop.playing:
+            self.loop.pause()
+        else:
+            self.loop.play()
 
     def _step(self) -> None:
+        self._refused = ""
         self.loop.pause()
         self.loop.ask(lambda: self._advance(1))
 
@@ -190,25 +134,34 @@ class Panel(w.VBox):  # type: ignore[misc]
         def whole() -> None:
             try:
                 job()
-            finally:
-                self._drawn = None
+            except CrowdlabError as error:  # nothing has changed
+                self._refuse(error)
+                return
+            self._drawn = None
 
         if not self._quiet:
+            self._refused = ""
             self.loop.ask(whole)
 
     def _default(self) -> None:
+        present = self.session.controls()
         for path, (value, _) in self.session.controls(of=self.session.scenario.params).items():
             if math.isfinite(value):
-                self.sliders[path].value = value
-            elif math.isfinite(self.session.controls()[path][0]):
-                self._move(path, value)
-                self.sliders[path].description += " (off)"
+                self.dials[path].set(value, present=present[path][0])
+            elif math.isfinite(present[path][0]) and self._move(path, value):
+                self.dials[path].name(off=True)
 
     def _picked(self, ids: list[int]) -> None:
-        if ids:
+        if not ids:
+            return
+        self.inspector.children[0].value = True  # unfold
+        if self.person.value == ids[0]:
+            self._inspect(ids[0])
+        else:
             self.person.value = ids[0]
 
     def _inspect(self, agent: int) -> None:
+        self._chosen = agent
         self.loop.ask(lambda: self._report(agent))
 
     # What the run shows -------------------------------------------------------------------------------------------------------
@@ -231,14 +184,14 @@ class Panel(w.VBox):  # type: ignore[misc]
             return
         state, series, seconds = self.session.snapshot()
         known = self._drawn
-        sources = {"agents": people_columns(state)}
-        properties = [
-            (self.plaza.figure.title, "text", headline(self.session.scenario, state, seconds)),
-            *self.plots.limits(series),
+        sources = {"agents": people_columns(state), "chosen": self._ring(state)}
+        properties: list[tuple[Any, str, Any]] = [
+            (self.plaza.figure.title, "text", headline(self.session.scenario, state, seconds))
         ]
         if known is None or len(series["t"]) < known:
             sources["series"] = series
             properties += self.plots.restart()
+        properties += self.plots.limits(series)
         top = top_speed(self.session.params)
         if top > self.plaza.speed.high:
             self.plaza.speed.high = top
@@ -247,9 +200,18 @@ class Panel(w.VBox):  # type: ignore[misc]
         self.live.push(sources, new, properties)
         self._drawn = len(series["t"])
 
+    def _ring(self, state: State) -> dict[str, np.ndarray]:
+        """Round the person inspected, while that part of the panel is unfolded."""
+        return ring_columns(state, self._chosen if self.inspector.children[0].value else None)
+
+    def _draw_ring(self) -> None:
+        self.live.push({"chosen": self._ring(self.session.snapshot()[0])})
+
     def _tell(self, text: str, playing: bool) -> None:
         """The loop says how things stand."""
-        self.status.value = f"{text}. {len(self.session.log)} orders so far."
+        orders = len(self.session.log)
+        said = f"{text.rstrip('.')}. {orders} {'order' if orders == 1 else 'orders'} so far."
+        self.status.value = self._refused + said
         self.play.description, self.play.icon = ("Pause", "pause") if playing else ("Play", "play")
         self._quiet = True
         try:
@@ -267,9 +229,12 @@ class Panel(w.VBox):  # type: ignore[misc]
         rows = [
             ("group", facts["group"]),
             ("goal", facts["goal"] or "none"),
-            ("place", "{:.2f}, {:.2f} m".format(*facts["position"])),
+            ("place", "x {:.2f}, y {:.2f} m".format(*facts["position"])),
             ("speed", f"{facts['speed']:.2f} of {facts['desired_speed']:.2f} m/s"),
-            *((f"{name.replace('_', ' ')} force", "{:.1f}, {:.1f} N".format(*force)) for name, force in facts["forces"].items()),
+            *(
+                (f"{name.replace('_', ' ')} force", "x {:.1f}, y {:.1f} N".format(*force))
+                for name, force in facts["forces"].items()
+            ),
         ]
         cells = "".join(f"<tr><td>{html.escape(n)}</td><td style='padding-left:1em'>{html.escape(v)}</td></tr>" for n, v in rows)
         self.report.value = f"<table style='line-height:1.5'>{cells}</table>"
