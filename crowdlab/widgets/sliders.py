@@ -17,7 +17,7 @@ FIRST = {  # parameters that have their slider at once, with the letter of the p
     "forces.contact.compression": "k",
     "forces.contact.friction": "κ",
 }
-NAMES = "200px"  # width of the sliders' labels
+NAMES, LONG_NAMES = "172px", "226px"  # width of the sliders' labels, at once and folded
 
 Move = Callable[[str, float], bool]  # False: refused
 
@@ -53,9 +53,9 @@ class Dial:
             self.whole: Any = self.slider
         else:
             self.start = value if math.isfinite(value) else spec.high
-            self.slider = _slider(self.start, spec, tooltip)
+            self.slider = _slider(self.start, spec, tooltip, NAMES if path in FIRST else LONG_NAMES)
             self.number = w.FloatText(value=_read(self.start), continuous_update=False, tooltip=tooltip)
-            self.number.layout = w.Layout(width="88px", flex="0 0 auto")
+            self.number.layout = w.Layout(width="76px", flex="0 0 auto")
             self.number.observe(self._typed, "value")
             self.name(off=not math.isfinite(value))
             self.whole = w.HBox([self.slider, self.number], layout=w.Layout(width="98%"))
@@ -110,10 +110,10 @@ class Dial:
         return float(10 ** min(max(power, made.min), made.max))
 
 
-def _slider(value: float, spec: Spec, tooltip: str) -> Any:
+def _slider(value: float, spec: Spec, tooltip: str, names: str) -> Any:
     """Over the Spec's range, logarithmic where the Spec says so."""
     look = {"tooltip": tooltip, "readout": False, "layout": w.Layout(flex="1 1 auto", width="auto", min_width="0")}
-    style = {"description_width": NAMES}
+    style = {"description_width": names}
     if spec.log and spec.low > 0:
         low, high = _ends(math.log10(value), math.log10(spec.low), math.log10(spec.high), 0.02)
         return w.FloatLogSlider(value=value, min=low, max=high, step=0.02, style=style, **look)
