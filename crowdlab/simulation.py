@@ -21,7 +21,7 @@ from crowdlab.stepping import Frames, Run, rollout, step
 
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
-__all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "trusted"]
+__all__ = ["Frames", "Run", "chunks", "far_enough", "plan", "rollout", "simulate", "step", "trusted"]
 
 
 def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = False) -> Grid:
@@ -209,14 +209,20 @@ def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe:
             raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
 
 
+def far_enough(grid: Grid, params: Params, state: State) -> bool:
+    """Whether this plan looks as far as every force does now."""
+    people, around = base.reaches(params.forces, _stoutest(state))
+    return people <= grid.reach and around <= grid.wall_reach
+
+
 def _wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
     """The grid if it looks as far as the present parameters ask, else a new plan. Raises ParamError for a grid that the user gave."""
     if grid is None:
         return plan(scenario, params, state)
-    people, around = base.reaches(params.forces, _stoutest(state))
-    if people <= grid.reach and around <= grid.wall_reach:
+    if far_enough(grid, params, state):
         return grid
     if given is not None:
+        people, around = base.reaches(params.forces, _stoutest(state))
         raise ParamError(
             f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
             f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."

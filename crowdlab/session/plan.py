@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import simulation, walls
-from crowdlab.forces import base
 from crowdlab.neighbours import Grid, list_need
 from crowdlab.params import Params
 from crowdlab.scenario import Scenario
@@ -33,10 +32,3 @@ def plan_with_room(scenario: Scenario, params: Params, state: State) -> Grid:
         capacity=max(grid.capacity, min(state.id.size, 8 * math.ceil(packed / 8))),
         walls=max(grid.walls, min(walls.feature_count(world), int(need.walls) + 2)),
     )
-
-
-def reaches_far_enough(grid: Grid, params: Params, state: State) -> bool:
-    """Does this plan look as far as every force does now?"""
-    stoutest = float(np.max(np.maximum(state.radius, state.social_radius), initial=0.0))
-    people, around = base.reaches(params.forces, stoutest)
-    return people <= grid.reach and around <= grid.wall_reach

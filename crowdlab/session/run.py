@@ -22,7 +22,7 @@ from crowdlab.params import Params
 from crowdlab.record import Recorder
 from crowdlab.scenario import Scenario, variant
 from crowdlab.session.pace import FRAME
-from crowdlab.session.plan import plan_with_room, reaches_far_enough
+from crowdlab.session.plan import plan_with_room
 from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
 
@@ -188,7 +188,7 @@ class Session:
 
     def _compute(self, params: Params, due: list[Command]) -> Run:
         """One trusted chunk. The plan is kept, so that every chunk runs the same compiled program, until a reach outgrows it."""
-        if self.grid is None or not reaches_far_enough(self.grid, params, self.state):
+        if self.grid is None or not simulation.far_enough(self.grid, params, self.state):
             self.grid = plan_with_room(self.scenario, params, self.state)
             self.plans += 1
         run, grid = simulation.trusted(
