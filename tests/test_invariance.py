@@ -103,6 +103,22 @@ def test_the_same_in_single_precision_after_one_step() -> None:
     )
 
 
+def passing(turn: Move) -> np.ndarray:
+    """Where three people are during 1000 steps in which they pass each other and a wall, far from any crisis."""
+    place = turn(np.array([(-3.0, 0.2), (3.0, -0.5), (0.0, 1.5)]))
+    world = make_world(turn(np.array([(-4.0, -1.2), (4.0, -1.2)]))[None], turn(np.array([(8.0, 0.2), (-8.0, -0.5), (0.0, 9.0)])))
+    state = make_state(place, heading=turn(np.tile((1.0, 0.0), (3, 1))), goal=np.arange(3))
+    return np.asarray(run(world, make_params(None, {"motion.dt": 0.004}), state, 1000, every=100).frames.position)
+
+
+@pytest.mark.parametrize("turn", [turned(33.0), turned(180.0), mirrored], ids=["33 degrees", "180 degrees", "mirror"])
+def test_a_calm_scene_stays_turned_for_a_thousand_steps(turn: Move, x64: None) -> None:
+    straight = passing(turned(0.0))
+    assert np.ptp(straight[:, 0], axis=0).max() > 4.0  # they really walk,
+    assert np.abs(np.diff(straight[:, 0, 1])).max() > 1e-3  # and feel each other
+    np.testing.assert_allclose(passing(turn), turn(straight), atol=1e-9)
+
+
 def test_permutation_by_id(x64: None) -> None:
     world, state = scene()
     order = np.random.default_rng(3).permutation(ROWS)
