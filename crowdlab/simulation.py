@@ -200,6 +200,12 @@ def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe:
                 f"{path}: an array of shape {np.shape(value)}: allowed are one number{'' if path == 'motion.dt' else ' for everybody'}"
                 f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
             )
+    dt = float(np.max(np.asarray(params.motion.dt)))
+    for name, force in params.forces.items():
+        if hasattr(force, "longest_step") and float(params.switches[name]) and dt >= force.longest_step():
+            raise ParamError(
+                f"motion.dt = {dt:g} s: forces.{name} is stable below {force.longest_step():g} s only. Give a smaller step."
+            )
     if every < 1 or steps < 0 or steps % every:
         raise CrowdlabError(
             f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."

@@ -219,6 +219,12 @@ def test_what_chunks_refuse(scene: Scenario) -> None:
             simulate(scene, params.replace(scene.params, path, value), KEY, 10)
 
 
+def test_a_step_too_long_for_the_drive_is_refused(scene: Scenario) -> None:
+    hasty = params.replace(scene.params, "forces.driving.relaxation_time", 0.0025)
+    with pytest.raises(ParamError, match=r"motion\.dt = 0\.005 s: forces\.driving is stable below 0\.005 s only"):
+        simulate(scene, hasty, KEY, 10)
+
+
 def test_nobody_walks() -> None:
     empty = make_scenario(make_world(goals=[(0, 0)]), make_state(np.zeros((0, 2))), make_params())
     run = simulate(empty, None, KEY, 4, observe=("people", "mean_speed", "largest_overlap"))

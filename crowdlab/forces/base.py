@@ -22,7 +22,7 @@ class Force(Protocol):
     """Frozen parameters plus one law. Pure: same inputs, same output, no key, no clock.
 
     Parameters may be () or (N,); both broadcast against (N,), (K, N) and (2, K, N).
-    A force that looks at walls also has `wall_reach(radius)`, in m.
+    A force that looks at walls also has `wall_reach(radius)`, in m; one that is stable only below some time step `longest_step()`, in s.
     """
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:

@@ -3,6 +3,7 @@
 import math
 
 import jax.numpy as jnp
+import numpy as np
 
 from crowdlab.forces.base import NEGLIGIBLE, force, largest
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
@@ -45,6 +46,10 @@ class Driving:
     def reach(self, radius: float) -> float:
         """A drive looks at nobody."""
         return 0.0
+
+    def longest_step(self) -> float:
+        """Time step, s, from which on the velocity overshoots more and more: twice the shortest relaxation time."""
+        return 2 * float(np.min(np.asarray(self.relaxation_time)))
 
 
 @force
