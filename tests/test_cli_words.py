@@ -82,13 +82,14 @@ def test_overlap_in_words(deepest: float, words: str) -> None:
 
 
 @pytest.mark.parametrize("root", [True, False])
-def test_lab_opens_the_first_notebook_for_this_machine_only(root: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lab_opens_the_first_notebook_for_this_machine_only(root: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[list[str]] = []
 
     def run(command: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
         started.append(command)
         return subprocess.CompletedProcess(command, 0)
 
+    monkeypatch.chdir(tmp_path)  # an installed package copies its notebooks into the present folder
     monkeypatch.setattr(opening.subprocess, "run", run)
     monkeypatch.setattr(opening.os, "geteuid", lambda: 0 if root else 1000, raising=False)
     assert cli.main(["lab"]) == 0
