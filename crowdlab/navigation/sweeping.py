@@ -1,6 +1,6 @@
 """Fast sweeping: the eikonal equation |grad T| = slowness on a raster, for many goals at once.
 
-Our own, in NumPy, because no library that solves it comes as a wheel for Python 3.11 to 3.13 (scikit-fmm needs a compiler).
+Our own, in NumPy, because scikit-fmm, the library we tried, comes without wheels for Python 3.11 to 3.13 and so needs a compiler.
 All nodes of one diagonal are updated together, so that one sweep follows every ray of its quadrant; open ground takes two rounds
 of four sweeps, each corner on the way one more.
 """
