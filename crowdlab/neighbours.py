@@ -1,7 +1,7 @@
 """Who is near whom: agents sorted into grid cells, then a list of candidates that serves several steps.
 
-The list holds everybody within the reach plus a skin, in the order of their rows; each step measures offsets and distances anew and
-cuts hard at the reach. So no result depends on when a list was made or on how much room it has.
+The list holds everybody within the reach plus a skin, in the order of their ids; each step measures offsets and distances anew and
+cuts hard at the reach. So no result depends on when a list was made, on how much room it has or on which row somebody stands in.
 """
 
 import math
@@ -42,7 +42,7 @@ class Grid(NamedTuple):
 class NeighbourList:
     """Candidates of every agent, good until somebody has moved half the skin."""
 
-    index: Array  # (K, N) int32, rows of candidates in rising order; N marks an empty slot
+    index: Array  # (K, N) int32, rows of candidates, ids rising; N marks an empty slot
     side: Array  # (2, K, N) unit, direction in which a coincident pair is told apart: antisymmetric, by the key only
     walls: Array  # (M, N) int32, wall features in rising order; W + V marks an empty slot
     start: Array  # (2, N) m, where everybody was when the list was made
@@ -64,7 +64,7 @@ class Neighbours:
         return values[..., self.index]
 
     def total(self, terms: Array) -> Array:
-        """Sum of per-pair terms (K, N) or (2, K, N) over real neighbours, always in the order of rows: (N,) or (2, N)."""
+        """Sum of per-pair terms (K, N) or (2, K, N) over real neighbours, always in the order of ids: (N,) or (2, N)."""
         return walls.ordered_sum(jnp.where(self.mask, terms, 0.0))
 
 
@@ -86,9 +86,9 @@ def make_list(state: State, world: World, grid: Grid | None, key: Array) -> tupl
     """Everybody within reach plus skin of everybody, and every wall feature within its reach plus skin. Pure; never raises."""
     count = state.position.shape[1]
     if grid is None:
-        everybody = jnp.arange(count, dtype=jnp.int32)
-        real = (everybody[:, None] != everybody) & state.alive[:, None] & state.alive
-        index, need = jnp.where(real, everybody[:, None], count), Need(*jnp.zeros((3,), jnp.int32))
+        by_id = jnp.argsort(state.id).astype(jnp.int32)[:, None]
+        real = (by_id != jnp.arange(count, dtype=jnp.int32)) & state.alive[by_id] & state.alive
+        index, need = jnp.where(real, by_id, count), Need(*jnp.zeros((3,), jnp.int32))
         features = walls.feature_count(world)
         wall_index = jnp.broadcast_to(jnp.arange(features, dtype=jnp.int32)[:, None], (features, count))
     else:
@@ -198,15 +198,18 @@ def _spans(state: State, world: World, grid: Grid) -> tuple[Array, list[tuple[Ar
 
 
 def _candidates(state: State, world: World, grid: Grid) -> tuple[Array, Array, Array]:
-    """Candidates (K, N) in rising order, the most any agent needed and the longest span."""
+    """Candidates (K, N), ids rising, the most any agent needed and the longest span."""
     count = state.position.shape[1]
     me = jnp.arange(count, dtype=jnp.int32)
     far = (grid.reach + grid.skin) ** 2
+    by_id = jnp.argsort(state.id).astype(jnp.int32)  # rows in the order of ids
     if not grid.half:
-        apart = world.offset(state.position[:, None], state.position[:, :, None])
-        near = ((apart**2).sum(0) <= far) & (me[:, None] != me) & state.alive[:, None] & state.alive
-        return (*_compact(near, count, grid.capacity), jnp.zeros((), jnp.int32))
+        apart = world.offset(state.position[:, None], state.position[:, by_id, None])
+        near = ((apart**2).sum(0) <= far) & (by_id[:, None] != me) & state.alive[by_id, None] & state.alive
+        out, needed = _compact(near, count, grid.capacity)
+        return jnp.append(by_id, count)[out], needed, jnp.zeros((), jnp.int32)
     order, spans = _spans(state, world, grid)
+    rank = jnp.zeros(count, jnp.int32).at[by_id].set(me)  # place of each row in the order of ids
 
     def append(first: Array, last: Array, i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         # One candidate of every agent at a time: no array of all candidates is ever made.
@@ -214,14 +217,14 @@ def _candidates(state: State, world: World, grid: Grid) -> tuple[Array, Array, A
         other = order[jnp.minimum(first + i, count - 1)]
         apart = world.offset(state.position, state.position[:, other])
         near = (first + i < last) & ((apart**2).sum(0) <= far) & (other != me) & state.alive
-        return out.at[jnp.where(near, used, grid.capacity), me].set(other, mode="drop"), used + near
+        return out.at[jnp.where(near, used, grid.capacity), me].set(rank[other], mode="drop"), used + near
 
     out, used = jnp.full((grid.capacity, count), count, jnp.int32), jnp.zeros(count, jnp.int32)
     longest = jnp.zeros((), jnp.int32)
     for first, last in spans:
         longest = jnp.maximum(longest, (last - first).max(initial=0))
         out, used = lax.fori_loop(0, grid.span, lambda i, carry, first=first, last=last: append(first, last, i, carry), (out, used))
-    return jnp.sort(out, axis=0), used.max(initial=0), longest
+    return jnp.append(by_id, count)[jnp.sort(out, axis=0)], used.max(initial=0), longest
 
 
 def plan_grid(

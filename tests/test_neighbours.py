@@ -169,10 +169,15 @@ def test_far_outside_a_bounded_box_people_still_meet(boxes: dict[bool, World]) -
     assert pairs(near) == {(0, 1), (1, 0), (2, 3), (3, 2)}
 
 
-def test_neighbours_come_in_the_order_of_rows(boxes: dict[bool, World]) -> None:
-    place = np.random.default_rng(1).uniform(0, 3, (MANY, 2)).astype(np.float32)
-    *_, listed = looked_up(cloud(place), boxes[True], GRIDS["fine"])
-    assert (np.diff(np.asarray(listed.index), axis=0) >= 0).all()
+@pytest.mark.parametrize("chosen", [GRIDS["fine"], GRIDS["fine"]._replace(half=0), None], ids=["grid", "few", "all"])
+def test_neighbours_come_in_the_order_of_ids(chosen: Grid | None, boxes: dict[bool, World]) -> None:
+    generator = np.random.default_rng(1)
+    ids = generator.choice(1000, MANY, replace=False)  # any distinct numbers
+    state = make_state(generator.uniform(0, 3, (MANY, 2)), id=ids)
+    near, *_ = looked_up(state, boxes[True], chosen)
+    for mine, real in zip(np.asarray(near.index).T, np.asarray(near.mask).T, strict=True):
+        assert real.sum() > 2
+        assert (np.diff(ids[mine[real]]) > 0).all()
 
 
 @pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
