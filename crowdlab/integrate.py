@@ -1,6 +1,12 @@
-"""From force to motion. A motion owns dt and all randomness of a step."""
+"""From force to motion. A motion owns dt and all randomness of a step.
+
+Every motion here has the same limits, noise, borders and headings; they differ in where they ask for accelerations. The order of each,
+how fast its error falls with the step, holds where forces are smooth. In a crowd they are not: bodies touch and part, forces are cut
+off, speeds are limited, somebody leaves. There the higher orders are lost (Koster, Treml & Goedel, Phys. Rev. E 87 (2013) 063305).
+"""
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 import jax
@@ -8,9 +14,11 @@ import jax.numpy as jnp
 
 from crowdlab.params import param, pytree
 from crowdlab.state import Array, State, World
+from crowdlab.walls import rounded
 
 T = TypeVar("T")
-MOTIONS: dict[str, type] = {}  # name in scenario files -> class; filled by @motion
+Acceleration = Callable[[State], Array]  # (2, N) m/s^2 of everybody in a state, zero on dead rows
+MOTIONS: dict[str, type] = {}  # snake_case name -> class; filled by @motion
 
 
 class Motion(Protocol):
@@ -18,10 +26,10 @@ class Motion(Protocol):
 
     dt: Any  # s
 
-    def __call__(self, state: State, push: Array, world: World, key: Array) -> State:
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
         """State one `dt` later, `step` increased by one; dead rows stay as they are.
 
-        `push` is (2, N) m/s^2, `key` belongs to this step alone.
+        `acceleration` may be asked as often as the method needs, for states between now and then too. `key` belongs to this step alone.
         """
         ...
 
@@ -29,21 +37,24 @@ class Motion(Protocol):
         """Speed, m/s, that nobody exceeds whose desired speed is at most `desired_speed`; may be infinite."""
         ...
 
+    def stray(self, state: State) -> Array | float:
+        """How far, m, from where the step begins and ends somebody may be when `acceleration` is asked; the lists must cover it."""
+        ...
+
 
 def motion(cls: type[T]) -> type[T]:
-    """Turn `cls` into a parameter pytree and list it in MOTIONS under its name in lower case."""
-    MOTIONS[cls.__name__.lower()] = pytree(cls)
-    return MOTIONS[cls.__name__.lower()]
+    """Turn `cls` into a parameter pytree and list it in MOTIONS under its name in snake_case."""
+    name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+    MOTIONS[name] = pytree(cls)
+    return MOTIONS[name]
 
 
-@motion
-class Walking:
-    """Semi-implicit Euler: new velocity from the old state, new position from the new velocity; speed limits; velocity noise.
+@pytree
+class Kinematics:
+    """What all motions share: time step, speed limits, velocity noise, borders, headings, dead rows.
 
-    The limits shorten the velocity and keep its direction. The noise adds sqrt(dt) times a normal deviate to each component.
-
-    References:
-        Helbing & Molnar, Phys. Rev. E 51 (1995) 4282 (limit as a factor of v0); the program of Helbing, Farkas & Vicsek 2000 (5 m/s).
+    The limits shorten a velocity and keep its direction, also those between the ends of a step. The noise comes once per step: it adds
+    sqrt(dt) times a normal deviate to each component of the new velocity.
     """
 
     dt: Any = param(
@@ -81,23 +92,32 @@ class Walking:
         source="our choice: off; 0.07 in the program of Helbing, Farkas & Vicsek 2000 (size 1 m/s^2, any direction, held for 0.01 s)",
     )
 
-    def __call__(self, state: State, push: Array, world: World, key: Array) -> State:
-        velocity = state.velocity + self.dt * push
+    def stage(self, state: State, after: Array, travel: Array, velocity: Array, world: World) -> State:
+        """The living `after` s on the way at `travel` (2, N) m/s, with this velocity; the dead as they are."""
+        position = world.wrap(state.position + after * travel)
+        return state.with_(
+            position=jnp.where(state.alive, position, state.position),
+            velocity=jnp.where(state.alive, velocity, state.velocity),
+        )
+
+    def end(self, state: State, travel: Array, velocity: Array, world: World) -> State:
+        """One step later, having gone at `travel` (2, N) m/s."""
+        heading = jnp.where(state.alive, turn(state.heading, velocity, self.dt), state.heading)
+        return self.stage(state, self.dt, travel, velocity, world).with_(heading=heading, step=state.step + 1)
+
+    def shaken(self, state: State, velocity: Array, key: Array) -> Array:
+        """New velocities (2, N) with the noise of this step, then limited."""
         # Drawn by id, never by row. The condition is one scalar, so that a run without noise does not pay for it.
-        shaken = jax.lax.cond(
+        deviates = jax.lax.cond(
             jnp.any(jnp.asarray(self.noise) > 0),
             lambda: normal_by_id(key, state.id, velocity.dtype),
             lambda: jnp.zeros_like(velocity),
         )
-        velocity = velocity + self.noise * jnp.sqrt(self.dt) * shaken
-        velocity = limit_speed(velocity, self.limit(state.desired_speed))
-        position = world.wrap(state.position + self.dt * velocity)
-        return state.with_(
-            position=jnp.where(state.alive, position, state.position),
-            velocity=jnp.where(state.alive, velocity, state.velocity),
-            heading=jnp.where(state.alive, turn(state.heading, velocity, self.dt), state.heading),
-            step=state.step + 1,
-        )
+        return self.limited(state, velocity + self.noise * jnp.sqrt(self.dt) * deviates)
+
+    def limited(self, state: State, velocity: Array) -> Array:
+        """Velocities (2, N) shortened to the limit of each."""
+        return limit_speed(velocity, self.limit(state.desired_speed))
 
     def limit(self, desired_speed: Array) -> Array:
         """The smaller of both speed limits, m/s. An infinite factor is no limit, for people who want to stand still too."""
@@ -107,6 +127,90 @@ class Walking:
     def fastest(self, desired_speed: float) -> float:
         """The smaller of both limits, m/s."""
         return float(jnp.max(self.limit(jnp.asarray(desired_speed))))
+
+    def stray(self, state: State) -> Array | float:
+        """No farther than the ends of the step."""
+        return 0.0
+
+
+@motion
+class Walking(Kinematics):
+    """Semi-implicit Euler, first order: new velocity from the old state, new position from the new velocity.
+
+    Where action is reaction it keeps momentum, and under central forces angular momentum, at any step; the energy of springs stays bounded.
+
+    References:
+        Helbing & Molnar, Phys. Rev. E 51 (1995) 4282 (limit as a factor of v0); the program of Helbing, Farkas & Vicsek 2000 (5 m/s).
+        Hairer, Lubich & Wanner, Geometric Numerical Integration (2006), I.1.2.
+    """
+
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+        velocity = self.shaken(state, state.velocity + self.dt * acceleration(state), key)
+        return self.end(state, velocity, velocity, world)
+
+
+@motion
+class ExplicitEuler(Kinematics):
+    """Explicit Euler, first order: new velocity and new position from the old state. For study: springs gain energy in it.
+
+    References:
+        Hairer, Lubich & Wanner, Geometric Numerical Integration (2006), I.1.2.
+    """
+
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+        velocity = self.shaken(state, state.velocity + self.dt * acceleration(state), key)
+        return self.end(state, self.limited(state, state.velocity), velocity, world)
+
+
+@motion
+class Leapfrog(Kinematics):
+    """Leapfrog (velocity Verlet), second order: half a kick, the whole way, half a kick; asks for the forces twice.
+
+    Forces that depend on velocities (drive, friction) would make the second kick an equation for the new velocity. It takes the velocity
+    that the first kick, doubled, predicts; the order stays two. Without such forces this is velocity Verlet proper: reversible, and the
+    energy of springs stays bounded.
+
+    References:
+        Verlet, Phys. Rev. 159 (1967) 98; Swope et al., J. Chem. Phys. 76 (1982) 637 (its velocity form).
+        Groot & Warren, J. Chem. Phys. 107 (1997) 4423 (kicks by predicted velocities).
+    """
+
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+        half = jnp.asarray(self.dt) / 2
+        kick = rounded(half * acceleration(state))
+        middle = self.limited(state, state.velocity + kick)
+        there = self.stage(state, self.dt, middle, self.limited(state, middle + kick), world)
+        velocity = self.shaken(state, middle + rounded(half * acceleration(there)), key)
+        return self.end(state, middle, velocity, world)
+
+
+@motion
+class RungeKutta(Kinematics):
+    """Classical Runge-Kutta, fourth order: asks for the forces four times. For study, and to know what a smooth motion should be.
+
+    References:
+        Kutta, Zeitschrift fuer Mathematik und Physik 46 (1901) 435; Hairer, Norsett & Wanner, Solving Ordinary Differential Equations I
+        (1993), II.1, table 1.2.
+    """
+
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+        half = jnp.asarray(self.dt) / 2
+        speed, push = [self.limited(state, state.velocity)], [acceleration(state)]
+        for after in (half, half, self.dt):
+            speed.append(self.limited(state, state.velocity + rounded(after * push[-1])))
+            push.append(acceleration(self.stage(state, after, speed[-2], speed[-1], world)))
+        velocity = self.shaken(state, state.velocity + rounded(self.dt * simpson(push)), key)
+        return self.end(state, self.limited(state, simpson(speed)), velocity, world)
+
+    def stray(self, state: State) -> Array | float:
+        """As far as the speed limit allows in one step; all but the first of the four places lie anywhere within."""
+        return jnp.asarray(self.dt) * self.limit(state.desired_speed)
+
+
+def simpson(values: list[Array]) -> Array:
+    """Mean of four values, those in the middle counted twice."""
+    first, second, third, fourth = values
+    return (first + 2.0 * (second + third) + fourth) / 6.0
 
 
 def normal_by_id(key: Array, ids: Array, dtype: Any) -> Array:

@@ -1,7 +1,6 @@
 """In words and tables: what a recorded run says about its crowd, what stands in a scenario, and what there is to choose from."""
 
 import csv
-import dataclasses
 import json
 import math
 import re
@@ -13,8 +12,8 @@ import numpy as np
 from crowdlab import geometry
 from crowdlab import params as parameters
 from crowdlab.forces.base import FORCES
+from crowdlab.integrate import MOTIONS, Kinematics
 from crowdlab.observe import OBSERVABLES
-from crowdlab.params import Spec
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 
@@ -190,18 +189,26 @@ def described(scenario: Scenario) -> list[str]:
 
 
 def vocabulary() -> list[str]:
-    """The forces with their parameters, and the observables, one line each."""
+    """The forces with their parameters, the motions with those they share, and the observables, one line each."""
     text = ["Forces"]
     for name, law in sorted(FORCES.items()):
-        text.append(f"  {name}: {(law.__doc__ or '').strip().splitlines()[0]}")
-        for field in dataclasses.fields(law):
-            spec: Spec | None = field.metadata.get("spec")
-            if spec is not None:
-                value = _setting(field.name, spec.default, spec.unit)
-                text.append(f"    {field.name} = {value}, slider {spec.low:g} to {spec.high:g}: {spec.doc}")
-    text += ["", "Observables"]
+        text += [f"  {name}: {_first_line(law)}", *(f"    {line}" for line in _declared(law))]
+    text += ["", "Motions"] + [f"  {name}: {_first_line(law)}" for name, law in sorted(MOTIONS.items())]
+    text += [f"    {line}" for line in _declared(Kinematics)] + ["", "Observables"]
     units = {name: "" if one.unit == "1" else f" [{one.unit}]" for name, one in OBSERVABLES.items()}
     return text + [f"  {name}{units[name]}: {SHAPE.sub('', one.doc)}" for name, one in sorted(OBSERVABLES.items())]
+
+
+def _first_line(law: type) -> str:
+    return (law.__doc__ or "").strip().splitlines()[0]
+
+
+def _declared(law: type) -> list[str]:
+    """A parameter of a law per line."""
+    return [
+        f"{name} = {_setting(name, spec.default, spec.unit)}, slider {spec.low:g} to {spec.high:g}: {spec.doc}"
+        for name, spec in parameters.specs(law())
+    ]
 
 
 def _enclosed(ring: np.ndarray) -> float:

@@ -47,10 +47,12 @@ def step(
     into chunks equals one long run.
     """
     old = orders.apply(queue, with_people(state, params))
-    near = measure(listed, old, world, grid)
-    push = base.total(params, old, near, world)
-    moved = params.motion(old, push, world, jax.random.fold_in(key, old.step))
-    return arrive(moved, old.position, world), examine(old, moved, listed, world)
+
+    def acceleration(now: State) -> Array:
+        return base.total(params, now, measure(listed, now, world, grid), world)
+
+    moved = params.motion(old, acceleration, world, jax.random.fold_in(key, old.step))
+    return arrive(moved, old.position, world), examine(old, moved, listed, world, params.motion.stray(old))
 
 
 def with_people(state: State, params: Params) -> State:
@@ -59,8 +61,11 @@ def with_people(state: State, params: Params) -> State:
     return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
 
 
-def examine(old: State, new: State, listed: NeighbourList, world: World) -> Health:
-    """What went wrong in this step, if anything: facts only, judged outside the compiled loop."""
+def examine(old: State, new: State, listed: NeighbourList, world: World, stray: Array | float = 0.0) -> Health:
+    """What went wrong in this step, if anything: facts only, judged outside the compiled loop.
+
+    `stray`, m, is how far from both ends of the step the motion looked at somebody, () or (N,).
+    """
     if not old.id.shape[0]:
         return Health.good()
     old, new = lax.stop_gradient((old, new))
@@ -70,7 +75,7 @@ def examine(old: State, new: State, listed: NeighbourList, world: World) -> Heal
     bad = through | lost
     who = jnp.argmax(bad)
     return Health.good().with_(
-        largest_move=jnp.sqrt(jnp.where(old.alive, (moved**2).sum(0), 0.0).max(initial=0.0)),
+        largest_move=jnp.where(old.alive, jnp.sqrt((moved**2).sum(0)) + stray, 0.0).max(initial=0.0),
         first_bad_step=jnp.where(bad.any(), new.step, -1),
         bad_agent=jnp.where(bad.any(), old.id[who], -1),
         bad_wall=through[who] & ~lost[who],

@@ -11,7 +11,7 @@ from crowdlab import params as numbers
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import FORCES
 from crowdlab.geometry import wall_arrays
-from crowdlab.integrate import Walking
+from crowdlab.integrate import MOTIONS
 from crowdlab.navigation import pad_goals
 from crowdlab.neighbours import Grid
 from crowdlab.params import Params, People
@@ -105,10 +105,10 @@ def shuffled(state: State, order: np.ndarray) -> State:
     return jax.tree.map(lambda leaf: leaf[..., order] if leaf.ndim else leaf, state)
 
 
-def make_params(names: Sequence[str] | None = None, changes: Mapping[str, Any] | None = None) -> Params:
+def make_params(names: Sequence[str] | None = None, changes: Mapping[str, Any] | None = None, *, motion: str = "walking") -> Params:
     """The forces `names` (the five of Helbing, Farkas & Vicsek when left out) with some leaves replaced, each () or (N,)."""
     forces = {name: FORCES[name]() for name in (HFV if names is None else names)}
-    params = Params(forces=forces, switches=dict.fromkeys(forces, 1.0), motion=Walking(), people=People())
+    params = Params(forces=forces, switches=dict.fromkeys(forces, 1.0), motion=MOTIONS[motion](), people=People())
     for path, value in (changes or {}).items():
         params = numbers.replace(params, path, value)
     return jax.tree.map(real, params)

@@ -1,5 +1,6 @@
-"""From force to velocity, position and heading: limits, turning, noise."""
+"""From force to velocity, position and heading: methods and their order, limits, turning, noise."""
 
+import dataclasses
 import math
 from typing import Any
 
@@ -7,10 +8,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scenes import make_params, make_state, make_world, real, shuffled
+from scenes import make_params, make_scenario, make_state, make_world, real, run, shuffled
 
-from crowdlab.integrate import Motion, limit_speed, turn
+from crowdlab.commands import CommandQueue
+from crowdlab.integrate import MOTIONS, Motion, limit_speed, turn
+from crowdlab.neighbours import Grid, make_list
+from crowdlab.params import Params
+from crowdlab.simulation import plan
 from crowdlab.state import State, World
+from crowdlab.stepping import step, with_people
+
+each_motion = pytest.mark.parametrize("kind", sorted(MOTIONS))
 
 
 @jax.jit
@@ -18,11 +26,11 @@ def glide(motion: Motion, state: State, world: World, steps: jax.Array, seed: ja
     """Some steps without any force."""
     key = jax.random.key(seed)
     still = jnp.zeros_like(state.position)
-    return jax.lax.fori_loop(0, steps, lambda i, now: motion(now, still, world, jax.random.fold_in(key, i)), state)
+    return jax.lax.fori_loop(0, steps, lambda i, now: motion(now, lambda _: still, world, jax.random.fold_in(key, i)), state)
 
 
-def walking(**values: Any) -> Motion:
-    return make_params(None, {f"motion.{name}": value for name, value in values.items()}).motion
+def walking(kind: str = "walking", **values: Any) -> Motion:
+    return make_params(None, {f"motion.{name}": value for name, value in values.items()}, motion=kind).motion
 
 
 CROWD = 2048
@@ -55,13 +63,119 @@ def test_speed_limits(factor: float, desired: float, limit: float) -> None:
 
 
 def test_position_uses_the_new_velocity(x64: None) -> None:
-    motion = walking(dt=0.5, top_speed=100.0)
+    state, world = make_state([(1.0, 2.0)], [(1.0, -1.0)]), make_world()
+    moved = walking(dt=0.5, top_speed=100.0)(state, lambda _: real([(2.0, 4.0)]).T, world, jax.random.key(0))
+    np.testing.assert_allclose(moved.velocity.T, [(2, 1)], rtol=1e-15)
+    np.testing.assert_allclose(moved.position.T, [(2, 2.5)], rtol=1e-15)
+
+
+@each_motion
+def test_a_constant_push(kind: str, x64: None) -> None:
+    # Second order and above follow the parabola; the two of first order lie half a step's gain on either side of it.
+    motion = walking(kind, dt=0.5, top_speed=100.0)
     state, world = make_state([(1.0, 2.0), (3.0, 3.0)], [(1.0, -1.0), (1.0, 1.0)], alive=[True, False]), make_world()
-    moved = motion(state, real([(2.0, 4.0), (9.0, 9.0)]).T, world, jax.random.key(0))
+    moved = motion(state, lambda _: real([(2.0, 4.0), (9.0, 9.0)]).T, world, jax.random.key(0))
     np.testing.assert_allclose(moved.velocity.T, [(2, 1), (1, 1)], rtol=1e-15)
-    np.testing.assert_allclose(moved.position.T, [(2, 2.5), (3, 3)], rtol=1e-15)
+    way = (1, -1) + {"walking": 1.0, "explicit_euler": 0.0}.get(kind, 0.5) * np.array([1, 2])
+    np.testing.assert_allclose(moved.position.T, [np.add((1, 2), 0.5 * way), (3, 3)], rtol=1e-15)
     assert int(moved.step) == 1
     assert (moved.heading[:, 1] == state.heading[:, 1]).all()
+
+
+@each_motion
+def test_nobody_is_ever_faster_than_allowed(kind: str) -> None:
+    # Neither at the end of a step nor on the way: what a stage looks at lies no farther off than the list is told.
+    generator = np.random.default_rng(4)
+    motion = walking(kind, dt=0.1, noise=3.0, speed_factor=1.3, top_speed=2.0)
+    state = make_state(np.zeros((CROWD, 2)), generator.normal(0, 3, (CROWD, 2)))
+    state = state.with_(desired_speed=real(generator.uniform(0.0, 2.0, CROWD)))
+    most, seen = np.minimum(1.3 * np.asarray(state.desired_speed), 2.0), []
+
+    def acceleration(now: State) -> jax.Array:
+        seen.append(now)
+        return real(generator.normal(0, 30, (2, CROWD)))
+
+    moved = motion(state, acceleration, make_world(), jax.random.key(2))
+    one_more = 1 + 3 * np.finfo(np.float32).eps
+    for now in (*seen[1:], moved):
+        assert (np.hypot(*now.velocity) <= most * one_more).all()
+        assert (np.hypot(*now.position) <= 0.1 * most * one_more).all()
+    ends = np.hypot(*moved.position)
+    farthest = np.max([np.hypot(*now.position) for now in seen], axis=0)
+    assert (farthest <= np.maximum(0.0, ends) + motion.stray(state) + 1e-7).all()
+    assert int(moved.step) == 1
+
+
+# Order
+
+
+def smooth(kind: str) -> tuple[Params, State, World]:
+    """Three who push each other and walk to a goal past a wall, all within reach all the time and never in contact."""
+    changes = {"people.desired_speed": 0.8, "motion.top_speed": 100.0}
+    changes |= {f"forces.{name}.falloff": 0.5 for name in ("repulsion", "wall_repulsion")}
+    changes |= {f"forces.{name}.strength": 150.0 for name in ("repulsion", "wall_repulsion")}
+    params = make_params(("driving", "repulsion", "wall_repulsion"), changes, motion=kind)
+    state = make_state(
+        [(0.0, 0.0), (1.1, 0.3), (0.4, 1.2)], [(0.5, 0.0), (-0.3, 0.4), (0.0, -0.6)], mass=[60, 80, 95], goal=[0, 1, 0]
+    )
+    return params, state, make_world([[(-50.0, -1.0), (50.0, -1.0)]], [(4.0, 1.0), (-3.0, 2.0)])
+
+
+@jax.jit
+def after(params: Params, state: State, world: World, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
+    key, queue = jax.random.key(0), CommandQueue.of((), 0)
+    state = with_people(state, params)
+    listed, _ = make_list(state, world, None, key)
+    end = jax.lax.fori_loop(0, steps, lambda _, now: step(now, params, world, listed, None, queue, key)[0], state)
+    return end.position, end.velocity
+
+
+@each_motion
+def test_order_of_convergence(kind: str, x64: None) -> None:
+    params, state, world = smooth(kind)
+
+    def one_second(steps: int) -> tuple[jax.Array, jax.Array]:
+        dt = dataclasses.replace(params.motion, dt=real(1.0 / steps))
+        return after(dataclasses.replace(params, motion=dt), state, world, steps)
+
+    order = {"walking": 1, "explicit_euler": 1, "leapfrog": 2, "runge_kutta": 4}[kind]
+    counts = {1: (400, 800, 1600), 2: (100, 200, 400), 4: (20, 40, 80)}[order]
+    exact = smooth("runge_kutta")[0]
+    exact = dataclasses.replace(exact, motion=dataclasses.replace(exact.motion, dt=real(1.0 / 500)))
+    truth = after(exact, state, world, 500)
+    assert np.abs(truth[0] - state.position).max() > 0.3
+    errors = [[float(jnp.abs(got - true).max()) for got, true in zip(one_second(n), truth, strict=True)] for n in counts]
+    measured = np.log2(np.divide(errors[:-1], errors[1:]))
+    assert np.abs(measured - order).max() <= 0.1, (measured, errors)
+
+
+# Lists and pieces
+
+
+# The default is compared in the same way, and in more, where the loop is tested.
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "explicit_euler" else ()) for kind in sorted(MOTIONS)[:-1]]
+)
+def test_neither_lists_nor_pieces_change_a_bit(kind: str) -> None:
+    generator = np.random.default_rng(7)
+    place = np.stack(np.meshgrid(np.arange(6) * 0.5, np.arange(4) * 0.5), -1).reshape(-1, 2) + generator.uniform(
+        -0.02, 0.02, (24, 2)
+    )
+    state = make_state(place, (0.6, 0.0), goal=0)
+    world = make_world([[(-0.4, -0.4), (3.0, -0.4)], [(3.0, -0.4), (3.2, 1.9)]], [(9.0, 9.0)])
+    params = make_params(None, {"motion.dt": 0.005, "motion.noise": 0.1, "people.desired_speed": 1.3}, motion=kind)
+    grid = plan(make_scenario(world, state, params), params, state)._replace(half=2, capacity=23, span=24, refresh=3)
+
+    def walked(state: State, steps: int, grid: Grid) -> State:
+        done = run(world, params, state, steps, grid=grid)
+        assert done.health.peak_neighbours <= grid.capacity
+        assert done.health.largest_move <= grid.skin / 2
+        return done.final
+
+    pieces = walked(walked(state, 12, grid), 12, grid)
+    whole = walked(state, 24, grid._replace(capacity=40, refresh=4))
+    assert np.abs(whole.position - state.position).max() > 0.05
+    jax.tree.map(np.testing.assert_array_equal, pieces, whole)
 
 
 # Heading
@@ -104,19 +218,21 @@ def test_heading_has_finite_gradients() -> None:
 # Noise
 
 
-def test_noise_scales_with_the_root_of_the_step() -> None:
+@each_motion
+def test_noise_scales_with_the_root_of_the_step(kind: str) -> None:
     # After one second the variance of a velocity component is noise^2, whatever the step.
     noise, wide = 0.3, 5 * math.sqrt(2 / (2 * CROWD))  # five standard errors of a variance of 2 N deviates
     for dt, steps in ((0.1, 10), (0.01, 100), (0.005, 200)):
-        velocity = np.asarray(glide(walking(dt=dt, noise=noise, top_speed=100.0), crowd(), make_world(), steps, 1).velocity)
+        velocity = np.asarray(glide(walking(kind, dt=dt, noise=noise, top_speed=100.0), crowd(), make_world(), steps, 1).velocity)
         assert velocity.var() == pytest.approx(noise**2, rel=wide)
         assert abs(velocity.mean()) < 5 * noise / math.sqrt(2 * CROWD)
         assert abs(np.corrcoef(velocity)[0, 1]) < 5 / math.sqrt(CROWD)
 
 
-def test_noise_goes_by_id() -> None:
+@each_motion
+def test_noise_goes_by_id(kind: str) -> None:
     order = np.random.default_rng(0).permutation(CROWD)
-    motion = walking(dt=0.01, noise=0.3)
+    motion = walking(kind, dt=0.01, noise=0.3)
     straight, mixed = (glide(motion, state, make_world(), 5, 2) for state in (crowd(), shuffled(crowd(), order)))
     assert (mixed.id == straight.id[order]).all()
     assert (np.asarray(mixed.velocity) == np.asarray(straight.velocity)[:, order]).all()

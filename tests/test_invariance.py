@@ -214,9 +214,9 @@ def test_compiled_is_eager(x64: None) -> None:
         np.testing.assert_allclose(compiled[name], force, rtol=1e-12, atol=1e-12 * np.abs(force).max(), err_msg=name)
     key = jax.random.key(4)
     motion = numbers(noise=0.3).motion
-    quick = jax.jit(lambda state: motion(state, push, world, key))(state)
+    quick = jax.jit(lambda state: motion(state, lambda _: push, world, key))(state)
     with jax.disable_jit():
-        slow = motion(state, push, world, key)
+        slow = motion(state, lambda _: push, world, key)
     for name in ("position", "velocity", "heading"):
         np.testing.assert_allclose(getattr(quick, name), getattr(slow, name), rtol=1e-12, atol=1e-12)
 

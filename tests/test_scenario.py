@@ -21,6 +21,7 @@ import shapely
 from crowdlab import params as parameters
 from crowdlab.errors import CrowdlabError, ParamError, ScenarioError
 from crowdlab.forces import FORCES
+from crowdlab.integrate import MOTIONS
 from crowdlab.scenario import build, load, schema, shipped, variant
 from crowdlab.scenario.building import _share
 
@@ -221,6 +222,11 @@ def test_parameters_may_differ_from_person_to_person() -> None:
     assert float(made.motion.dt) == pytest.approx(0.002)
 
 
+@pytest.mark.parametrize("kind", sorted(MOTIONS))
+def test_a_motion_is_chosen_by_its_name(kind: str) -> None:
+    assert type(build(SPEC | {"motion": {"kind": kind}}).params.motion) is MOTIONS[kind]
+
+
 def test_variants_are_built_anew() -> None:
     scenario = build(SPEC, name="room")
     more = variant(scenario, {"groups.left.count": 7, "motion.noise": 0.2, "world.obstacles": [[[4.5, 1], [5, 1], [5, 2]]]})
@@ -263,6 +269,8 @@ def test_the_schema_knows_every_key_and_every_parameter() -> None:
             assert law.unit in entries[path]["description"]
             assert entries[path]["default"] == law.default
             assert entries[path]["anyOf"][0]["minimum"] == law.least
+    kinds = [choice["allOf"][1]["properties"]["kind"]["const"] for choice in whole["properties"]["motion"]["anyOf"]]
+    assert kinds == list(MOTIONS)
     for file in shipped().values():
         spec = tomllib.loads(file.read_text())
         assert set(spec) <= set(whole["properties"])
@@ -376,7 +384,7 @@ def test_a_fresh_process_builds_the_same_bytes() -> None:
         ),
         ({"goals.crowd\0" + "0": {"point": [4, 4]}}, r"goals\.crowd\.0: this is the name of somebody's own goal"),
         ({"motion.dt": [0.001] * 3}, r"motion\.dt = .*: allowed is one number in s"),
-        ({"motion.kind": [1]}, r"motion\.kind = \[1\]: unknown motion\. Known: walking"),
+        ({"motion.kind": [1]}, r"motion\.kind = \[1\]: unknown motion\. Known: explicit_euler, leapfrog, .*walking"),
         ({"forces.repulsion.strength": math.inf}, r"forces\.repulsion\.strength = inf N: allowed 0 to any finite size"),
     ],
 )

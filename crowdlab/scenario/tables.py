@@ -206,7 +206,8 @@ def schema() -> dict[str, Any]:
             "oneOf": [{"allOf": [{"$ref": f"#/$defs/force.{name}"}, {"properties": {"kind": {"const": name}}}]} for name in forces],
         },
     }
-    whole["properties"]["motion"] = {"anyOf": [{"$ref": f"#/$defs/motion.{name}"} for name in motions]}
+    kinds = [{"allOf": [{"$ref": f"#/$defs/motion.{name}"}, {"properties": {"kind": {"const": name}}}]} for name in motions]
+    whole["properties"]["motion"] = {"anyOf": kinds}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "crowdlab scenario", **whole, "$defs": tables}
 
 
