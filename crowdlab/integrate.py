@@ -12,12 +12,13 @@ from typing import Any, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 
+from crowdlab import arithmetic
+from crowdlab.arithmetic import Vector, cross, dot, rounded
 from crowdlab.params import param, pytree
 from crowdlab.state import Array, State, World
-from crowdlab.walls import rounded
 
 T = TypeVar("T")
-Acceleration = Callable[[State], Array]  # (2, N) m/s^2 of everybody in a state, zero on dead rows
+Acceleration = Callable[[State], Vector]  # (N,) m/s^2 of everybody in a state, zero on dead rows
 MOTIONS: dict[str, type] = {}  # snake_case name -> class; filled by @motion
 
 
@@ -92,31 +93,31 @@ class Kinematics:
         source="our choice: off; 0.07 in the program of Helbing, Farkas & Vicsek 2000 (size 1 m/s^2, any direction, held for 0.01 s)",
     )
 
-    def stage(self, state: State, after: Array, travel: Array, velocity: Array, world: World) -> State:
-        """The living `after` s on the way at `travel` (2, N) m/s, with this velocity; the dead as they are."""
+    def stage(self, state: State, after: Array, travel: Vector, velocity: Vector, world: World) -> State:
+        """The living `after` s on the way at `travel`, m/s, with this velocity; the dead as they are."""
         position = world.wrap(state.position + after * travel)
         return state.with_(
-            position=jnp.where(state.alive, position, state.position),
-            velocity=jnp.where(state.alive, velocity, state.velocity),
+            position=arithmetic.where(state.alive, position, state.position).stacked,
+            velocity=arithmetic.where(state.alive, velocity, state.velocity).stacked,
         )
 
-    def end(self, state: State, travel: Array, velocity: Array, world: World) -> State:
-        """One step later, having gone at `travel` (2, N) m/s."""
-        heading = jnp.where(state.alive, turn(state.heading, velocity, self.dt), state.heading)
+    def end(self, state: State, travel: Vector, velocity: Vector, world: World) -> State:
+        """One step later, having gone at `travel`, m/s."""
+        heading = arithmetic.where(state.alive, turn(state.heading, velocity, self.dt), state.heading).stacked
         return self.stage(state, self.dt, travel, velocity, world).with_(heading=heading, step=state.step + 1)
 
-    def shaken(self, state: State, velocity: Array, key: Array) -> Array:
-        """New velocities (2, N) with the noise of this step, then limited."""
+    def shaken(self, state: State, velocity: Vector, key: Array) -> Vector:
+        """New velocities with the noise of this step, then limited."""
         # Drawn by id, never by row. The condition is one scalar, so that a run without noise does not pay for it.
         deviates = jax.lax.cond(
             jnp.any(jnp.asarray(self.noise) > 0),
-            lambda: normal_by_id(key, state.id, velocity.dtype),
-            lambda: jnp.zeros_like(velocity),
+            lambda: normal_by_id(key, state.id, velocity.x.dtype),
+            lambda: Vector(x=jnp.zeros_like(velocity.x), y=jnp.zeros_like(velocity.y)),
         )
-        return self.limited(state, velocity + self.noise * jnp.sqrt(self.dt) * deviates)
+        return self.limited(state, velocity + (self.noise * jnp.sqrt(self.dt)) * deviates)
 
-    def limited(self, state: State, velocity: Array) -> Array:
-        """Velocities (2, N) shortened to the limit of each."""
+    def limited(self, state: State, velocity: Any) -> Vector:
+        """Velocities shortened to the limit of each."""
         return limit_speed(velocity, self.limit(state.desired_speed))
 
     def limit(self, desired_speed: Array) -> Array:
@@ -177,10 +178,10 @@ class Leapfrog(Kinematics):
 
     def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
         half = jnp.asarray(self.dt) / 2
-        kick = rounded(half * acceleration(state))
+        kick = half * acceleration(state)
         middle = self.limited(state, state.velocity + kick)
         there = self.stage(state, self.dt, middle, self.limited(state, middle + kick), world)
-        velocity = self.shaken(state, middle + rounded(half * acceleration(there)), key)
+        velocity = self.shaken(state, middle + half * acceleration(there), key)
         return self.end(state, middle, velocity, world)
 
 
@@ -197,9 +198,9 @@ class RungeKutta(Kinematics):
         half = jnp.asarray(self.dt) / 2
         speed, push = [self.limited(state, state.velocity)], [acceleration(state)]
         for after in (half, half, self.dt):
-            speed.append(self.limited(state, state.velocity + rounded(after * push[-1])))
+            speed.append(self.limited(state, state.velocity + after * push[-1]))
             push.append(acceleration(self.stage(state, after, speed[-2], speed[-1], world)))
-        velocity = self.shaken(state, state.velocity + rounded(self.dt * simpson(push)), key)
+        velocity = self.shaken(state, state.velocity + self.dt * simpson(push), key)
         return self.end(state, self.limited(state, simpson(speed)), velocity, world)
 
     def stray(self, state: State) -> Array | float:
@@ -207,24 +208,25 @@ class RungeKutta(Kinematics):
         return jnp.asarray(self.dt) * self.limit(state.desired_speed)
 
 
-def simpson(values: list[Array]) -> Array:
+def simpson(values: list[Vector]) -> Vector:
     """Mean of four values, those in the middle counted twice."""
     first, second, third, fourth = values
     return (first + 2.0 * (second + third) + fourth) / 6.0
 
 
-def normal_by_id(key: Array, ids: Array, dtype: Any) -> Array:
-    """Standard normal deviates (2, N) that depend on the key and each agent's id only."""
-    return jax.vmap(lambda i: jax.random.normal(jax.random.fold_in(key, i), (2,), dtype), out_axes=1)(ids)
+def normal_by_id(key: Array, ids: Array, dtype: Any) -> Vector:
+    """Standard normal deviates, a Vector of (N,), that depend on the key and each agent's id only."""
+    both = jax.vmap(lambda i: jax.random.normal(jax.random.fold_in(key, i), (2,), dtype), out_axes=1)(ids)
+    return Vector.of(both)
 
 
-def limit_speed(velocity: Array, most: Array) -> Array:
-    """Velocities (2, N) shortened to at most `most`, (N,) m/s; shorter ones are returned as they are."""
-    square = (velocity**2).sum(0)
+def limit_speed(velocity: Any, most: Array) -> Vector:
+    """Velocities shortened to at most `most`, (N,) m/s; shorter ones are returned as they are."""
+    square = dot(velocity, velocity)
     over = square > most**2
     speed = jnp.sqrt(jnp.where(over, square, 1.0))
-    shorter = jnp.where(jnp.isinf(square), jnp.nan, velocity * (most / speed))  # a square that overflows must not become a rest
-    return jnp.where(over, shorter, velocity)
+    share = jnp.where(jnp.isinf(square), jnp.nan, most / speed)  # a square that overflows must not become a rest
+    return arithmetic.where(over, share * Vector.of(velocity), velocity)
 
 
 # Our choice, no measurement behind it; no force of this package looks at headings yet.
@@ -232,14 +234,12 @@ TURNING = 5.0  # 1/s, rate at which a heading follows the velocity
 SLOWEST = 0.1  # m/s, below this a velocity says nothing about where somebody looks
 
 
-def turn(heading: Array, velocity: Array, dt: Array) -> Array:
-    """Headings (2, N), unit, turned towards the velocity by the share 1 - exp(-TURNING dt) of the angle; kept below SLOWEST."""
-    square = (velocity**2).sum(0)
-    moving = square > SLOWEST**2
-    safe = jnp.where(moving, velocity, heading)
-    cross = heading[0] * safe[1] - heading[1] * safe[0]
-    angle = -jnp.expm1(-TURNING * dt) * jnp.arctan2(cross, (heading * safe).sum(0))
+def turn(heading: Any, velocity: Any, dt: Array) -> Vector:
+    """Headings, unit, turned towards the velocity by the share 1 - exp(-TURNING dt) of the angle; kept below SLOWEST."""
+    heading = Vector.of(heading)
+    moving = dot(velocity, velocity) > SLOWEST**2
+    safe = arithmetic.where(moving, velocity, heading)
+    angle = -jnp.expm1(-TURNING * dt) * jnp.arctan2(cross(heading, safe), dot(heading, safe))
     c, s = jnp.cos(angle), jnp.sin(angle)
-    turned = jnp.stack((c * heading[0] - s * heading[1], s * heading[0] + c * heading[1]))
-    turned = turned / jnp.sqrt((turned**2).sum(0))
-    return jnp.where(moving, turned, heading)
+    turned = c * heading + s * heading.left
+    return arithmetic.where(moving, turned / jnp.sqrt(dot(turned, turned)), heading)

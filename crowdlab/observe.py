@@ -60,7 +60,8 @@ def mean_speed(state: State, near: Neighbours, world: World, params: Params) -> 
 @observable("m")
 def largest_overlap(state: State, near: Neighbours, world: World, params: Params) -> Array:
     """Deepest overlap of two bodies, or of a body and a wall, () m; 0 when nobody touches."""
-    bodies = jnp.where(near.mask, state.radius + near.at(state.radius) - near.distance, 0.0).max(initial=0.0)
+    touching = near.touching
+    bodies = jnp.where(touching.mask, state.radius + touching.radius - touching.distance, 0.0).max(initial=0.0)
     walls = jnp.where((near.walls.weight > 0) & state.alive, state.radius - near.walls.distance, 0.0).max(initial=0.0)
     return jnp.maximum(jnp.maximum(bodies, walls), 0.0)
 

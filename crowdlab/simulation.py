@@ -12,7 +12,7 @@ from crowdlab import walls
 from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
 from crowdlab.errors import CapacityError, CommandError, CrowdlabError, NonFiniteError, ParamError, nearest
 from crowdlab.forces import base
-from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
+from crowdlab.neighbours import Grid, Need, enlarge, plan_grid, with_wall_table
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, as_arrays, check, rescale, spec_of, values
 from crowdlab.scenario import Scenario
@@ -49,8 +49,8 @@ def _stoutest(state: State) -> float:
 
 def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | None:
     """A grid with enough room when `health` shows that this one had too little; None when it was enough."""
-    need = Need(health.peak_neighbours, health.peak_span, health.peak_walls)
-    if need.neighbours > grid.capacity or need.span > grid.span or need.walls > grid.walls:
+    need = Need(health.peak_neighbours, health.peak_touching, health.peak_span, health.peak_walls)
+    if any(wanted > room for wanted, room in zip(need, (grid.capacity, grid.touching, grid.span, grid.walls), strict=True)):
         return enlarge(grid, need, people, features)
     move = float(health.largest_move)
     if math.isfinite(move) and move > grid.skin / 2:
@@ -80,22 +80,23 @@ def trusted(
     """
     people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
     while True:
-        run = rollout(scenario.world, params, state, key, queue, grid=grid, steps=steps, every=every, observe=observe)
+        world = with_wall_table(scenario.world, grid)
+        run = rollout(world, params, state, key, queue, grid=grid, steps=steps, every=every, observe=observe)
         health = jax.device_get(run.health)
         better = repaired(grid, health, people, features)
         if better is None:
             break
         if not may_repair:
             raise CapacityError(
-                f"{scenario.name}: lists needed {health.peak_neighbours} neighbours, spans of {health.peak_span} and "
-                f"{health.peak_walls} walls and somebody moved {health.largest_move:.3g} m; the grid given has room for "
-                f"{grid.capacity}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, "
+                f"{scenario.name}: lists needed {health.peak_neighbours} neighbours, {health.peak_touching} touching, spans of "
+                f"{health.peak_span} and {health.peak_walls} walls and somebody moved {health.largest_move:.3g} m; the grid given has room for "
+                f"{grid.capacity}, {grid.touching}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, "
                 "or leave grid out to have it planned."
             )
         grid = better
     if health.first_bad_step >= 0:
         good = int(health.first_bad_step) - 1 - int(state.step)
-        kept = rollout(scenario.world, params, state, key, queue, grid=grid, steps=good, every=max(good, 1)).final
+        kept = rollout(world, params, state, key, queue, grid=grid, steps=good, every=max(good, 1)).final
         what = "went through a wall" if health.bad_wall else "left the finite numbers"
         raise NonFiniteError(
             f"{scenario.name}: agent {health.bad_agent} {what} at step {health.first_bad_step}; the last good state is that of step "

@@ -9,7 +9,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from crowdlab.arithmetic import Vector, rounded
 from crowdlab.params import pytree, static
 
 Array = jax.Array
@@ -51,27 +53,32 @@ class World:
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
     ways: Array  # (G, 3, rows, columns): unit vector towards the goal; 1 where it is in plain sight, -1 at walls
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
+    near_walls: Array = dataclasses.field(default_factory=lambda: np.zeros((1, 1, 0), np.int32))  # (rows, columns, C) int32
+    near_walls_reach: float = static(default=0.0)  # m; `near_walls` lists the features this near each cell of the box; none without it
     lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
     size: tuple[float, float] = static(default=(1.0, 1.0))  # m
     periodic: bool = static(default=False)  # opposite sides are joined; for people only, walls do not reach across
 
-    def offset(self, start: Array, end: Array) -> Array:
-        """Vector from `start` to `end`, component-leading, (2, ...) m; shortest way round when periodic."""
-        between = end - start
-        if not self.periodic:
-            return between
-        size = jnp.asarray(self.size, between.dtype).reshape(2, *[1] * (between.ndim - 1))
-        return between - size * jnp.round(between / size)
+    def offset(self, start: Any, end: Any) -> Vector:
+        """Vector, m, from `start` to `end`, each a Vector or component-leading; shortest way round when periodic."""
+        x, y = end[0] - start[0], end[1] - start[1]
+        if self.periodic:
+            wide, high = self.size
+            x, y = x - rounded(wide * jnp.round(x / wide)), y - rounded(high * jnp.round(y / high))
+        return Vector(x=x, y=y)
 
-    def wrap(self, position: Array) -> Array:
-        """Positions (2, ...) brought back into a periodic box; unchanged otherwise."""
+    def wrap(self, position: Any) -> Vector:
+        """Positions, m, brought back into a periodic box; unchanged otherwise."""
         if not self.periodic:
-            return position
-        shape = (2, *[1] * (position.ndim - 1))
-        lower = jnp.asarray(self.lower, position.dtype).reshape(shape)
-        size = jnp.asarray(self.size, position.dtype).reshape(shape)
-        inside = lower + (position - lower) % size
-        return jnp.where(inside >= lower + size, lower, inside)  # rounding of a tiny negative may land on the far edge
+            return Vector.of(position)
+        x, y = (
+            # Rounding of a tiny negative may land on the far edge.
+            jnp.where(inside >= lower + size, lower, inside)
+            for lower, size, inside in (
+                (lower, size, lower + (here - lower) % size) for here, lower, size in zip(position, self.lower, self.size, strict=True)
+            )
+        )
+        return Vector(x=x, y=y)
 
 
 @pytree
@@ -79,6 +86,7 @@ class Health:
     """Facts gathered inside the compiled loop and judged outside it."""
 
     peak_neighbours: Array  # () int32, most list entries any agent ever needed (capacity is Grid.capacity)
+    peak_touching: Array  # () int32, most entries of the short list of touching people (room is Grid.touching)
     peak_span: Array  # () int32, most agents ever seen in one span of cells (room is Grid.span)
     peak_walls: Array  # () int32, most wall candidates any agent ever needed (room is Grid.walls)
     largest_move: Array  # () m, since the list in use was made; beyond half the skin the chunk is repeated with a larger plan
@@ -93,6 +101,7 @@ class Health:
         none = jnp.zeros((), jnp.result_type(float))
         return cls(
             peak_neighbours=zero,
+            peak_touching=zero,
             peak_span=zero,
             peak_walls=zero,
             largest_move=none,
@@ -110,6 +119,7 @@ class Health:
         mine = self.first_bad_step >= 0
         return Health(
             peak_neighbours=jnp.maximum(self.peak_neighbours, later.peak_neighbours),
+            peak_touching=jnp.maximum(self.peak_touching, later.peak_touching),
             peak_span=jnp.maximum(self.peak_span, later.peak_span),
             peak_walls=jnp.maximum(self.peak_walls, later.peak_walls),
             largest_move=jnp.maximum(self.largest_move, later.largest_move),

@@ -8,10 +8,11 @@ from jax import lax
 
 from crowdlab import commands as orders
 from crowdlab import walls
+from crowdlab.arithmetic import dot
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
 from crowdlab.journeys import arrive
-from crowdlab.neighbours import Grid, NeighbourList, make_list, measure
+from crowdlab.neighbours import Grid, NeighbourList, make_list, measure, tie_directions
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, pytree
 from crowdlab.state import Array, Health, State, World
@@ -70,12 +71,12 @@ def examine(old: State, new: State, listed: NeighbourList, world: World, stray: 
         return Health.good()
     old, new = lax.stop_gradient((old, new))
     moved = world.offset(listed.start, new.position)
-    through = old.alive & walls.crossed(old.position, new.position, listed.walls, world)
+    through = old.alive & walls.crossed(old.position, (world.offset(old.position, new.position) + old.position).stacked, listed.walls)
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
     bad = through | lost
     who = jnp.argmax(bad)
     return Health.good().with_(
-        largest_move=jnp.where(old.alive, jnp.sqrt((moved**2).sum(0)) + stray, 0.0).max(initial=0.0),
+        largest_move=jnp.where(old.alive, jnp.sqrt(dot(moved, moved)) + stray, 0.0).max(initial=0.0),
         first_bad_step=jnp.where(bad.any(), new.step, -1),
         bad_agent=jnp.where(bad.any(), old.id[who], -1),
         bad_wall=through[who] & ~lost[who],
@@ -113,9 +114,13 @@ def rollout(
 
         return lax.scan(one, going, None, length=many)[0]
 
+    ties = tie_directions(state.id, key)
+
     def relist(state: State, health: Health) -> Going:
-        listed, need = make_list(state, world, grid, key)
-        seen = Health.good().with_(peak_neighbours=need.neighbours, peak_span=need.span, peak_walls=need.walls)
+        listed, need = make_list(state, world, grid, ties)
+        seen = Health.good().with_(
+            peak_neighbours=need.neighbours, peak_touching=need.touching, peak_span=need.span, peak_walls=need.walls
+        )
         return state, health.merge(seen), listed
 
     def save(state: State, listed: NeighbourList) -> Saved:

@@ -6,52 +6,47 @@ nearest point, and so has an outward corner. On one connected wall the feet are 
 the weight 1 - max(0, n . n_k) over the normals n_k already counted: a flat or finely bent wall is one wall, a right-angled room corner two.
 """
 
+from typing import Any
+
 import jax.numpy as jnp
 from jax import lax
 
+from crowdlab.arithmetic import Field, Vector, cross, dot, ordered_sum, rounded
 from crowdlab.params import pytree
 from crowdlab.state import Array, World
 
 ON_END = 1e-5  # m; a foot this near an end belongs to both neighbours, and the weights keep the second copy from counting
 SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
+UNROLLED = 16  # features that are compared without a loop
+
+
+@pytree
+class WallList:
+    """Up to M wall features per agent that may count until a new list is made, looked up once: (M, N) each."""
+
+    real: Array  # (M, N) bool, which slots hold a feature
+    segment: Array  # (M, N) bool, True for a segment, False for a vertex
+    start: Vector  # (M, N) m, one end of the segment, or the vertex
+    end: Vector  # (M, N) m, the other end, or the vertex again
+    along: Vector  # (M, N) m, from start to end
+    square: Array  # (M, N) m^2, its squared length; 1 for a vertex
+    leaving: Vector  # (D, M, N) unit, along each segment that meets at the vertex; zero pads and for a segment
+    part: Array  # (M, N) int32, number of the connected wall
 
 
 @pytree
 class Walls:
     """Up to M wall features near each of N agents."""
 
-    normal: Array  # (2, M, N) unit, from the wall to the agent
+    normal: Vector  # (M, N) unit, from the wall to the agent
     distance: Array  # (M, N) m
     weight: Array  # (M, N) 0 to 1; 0 where the feature does not count
 
-    def total(self, terms: Array) -> Array:
-        """Weighted sum of per-feature terms (M, N) or (2, M, N) over the features that count: (N,) or (2, N)."""
-        return ordered_sum(self.weight * terms)
-
-
-def rounded(products: Array) -> Array:
-    """The same values, rounded here: a product that is added later must not melt into the sum.
-
-    Processors multiply and add in one go, with one rounding less. Whether the compiler uses that depends on the shapes of the whole
-    program, so that room for more neighbours could change a last bit (seen with JAX 0.12 on a CPU).
-    """
-    return lax.optimization_barrier(products)  # type: ignore[no-untyped-call]
-
-
-def ordered_sum(terms: Array) -> Array:
-    """Sum over the last axis but one, strictly from first to last, so that zeros in between change no bit.
-
-    A scan, because XLA on CPU compiles a plain sum differently from program to program: those longer than 32 are split, and shorter
-    ones change their last bit with the program they are fused into. It costs a sixth of a step (1 000 people: 223 us, not 190).
-    """
-    rows = rounded(jnp.moveaxis(terms, -2, 0))
-    return lax.scan(lambda so_far, row: (so_far + row, None), jnp.zeros_like(rows, shape=rows.shape[1:]), rows)[0]
-
-
-def dot(one: Array, other: Array) -> Array:
-    """Sum of products over the first axis, the two components, each rounded."""
-    products = rounded(one * other)
-    return products[0] + products[1]
+    def total(self, terms: Field) -> Any:
+        """Weighted sum of per-feature terms (M, N), numbers or a Vector, over the features that count: (N,), or a Vector of it."""
+        if isinstance(terms, Vector):
+            return Vector(x=self.total(terms.x), y=self.total(terms.y))
+        return ordered_sum(rounded(self.weight * terms))
 
 
 def feature_count(world: World) -> int:
@@ -59,76 +54,112 @@ def feature_count(world: World) -> int:
     return int(world.walls.shape[0] + world.wall_vertices.shape[0])
 
 
-def candidates(position: Array, world: World, reach: float, slack: float) -> Array:
-    """Which wall features may count within `reach` m for an agent that moves at most `slack` m from `position`: (W + V, N) bool.
+def look_up(index: Array, world: World) -> WallList:
+    """The wall features `index` (M, N); the index W + V marks an empty slot."""
+    many, count, shape = world.walls.shape[0], feature_count(world), index.shape
+    if not count or not index.shape[0]:
+        empty, none = jnp.zeros(shape, world.walls.dtype), jnp.zeros(shape, bool)
+        plane = Vector(x=empty, y=empty)
+        part = jnp.zeros(shape, jnp.int32)
+        return WallList(real=none, segment=none, start=plane, end=plane, along=plane, square=empty + 1, leaving=Vector.of((empty[None],) * 2), part=part)
+    real, segment, safe = index < count, index < many, jnp.minimum(index, count - 1)
 
-    Most of what is near never counts (the far post of one's own wall, the corner of a room): it is left out here, since the weights
-    compare every feature with every other.
-    """
-    if not feature_count(world):
-        return jnp.zeros((0, position.shape[1]), bool)
-    start, end = world.walls[:, 0, :, None], world.walls[:, 1, :, None]  # (W, 2, 1)
+    def ends(side: int) -> Vector:
+        return Vector.of([jnp.concatenate((world.walls[:, side, axis], world.wall_vertices[:, axis]))[safe] for axis in (0, 1)])
+
+    start, end = ends(0), ends(1)
     along = end - start
-    square = (along**2).sum(1)
-    share = ((position - start) * along).sum(1) / square  # (W, N)
-    margin = slack / jnp.sqrt(square)
-    to_segments = position - start - jnp.clip(share, 0.0, 1.0)[:, None] * along  # (W, 2, N)
-    from_vertices = position - world.wall_vertices[:, :, None]  # (V, 2, N)
-    ahead = (from_vertices[:, None] * world.wall_directions[..., None]).sum(2).max(1)  # (V, N) m into the wall that goes farthest
-    may = jnp.concatenate(((share > -margin) & (share < 1.0 + margin), ahead <= slack + ON_END))
-    return may & ((jnp.concatenate((to_segments, from_vertices)) ** 2).sum(1) <= (reach + slack) ** 2)
+    rays = jnp.pad(world.wall_directions, ((many, 0), (0, 0), (0, 0)))  # (W + V, D, 2)
+    return WallList(
+        real=real,
+        segment=segment,
+        start=start,
+        end=end,
+        along=along,
+        square=jnp.where(segment, dot(along, along), 1.0),
+        leaving=Vector.of([rays[..., axis].T[:, safe] for axis in (0, 1)]),
+        part=world.wall_part[safe],
+    )
 
 
-def measure(position: Array, index: Array, world: World) -> Walls:
-    """Normals, distances and weights of the wall features `index` (M, N); the index W + V marks an empty slot."""
-    count, many = feature_count(world), world.walls.shape[0]
-    if not index.shape[0] or not count:
-        empty = jnp.zeros(index.shape, position.dtype)
-        return Walls(normal=jnp.zeros((2, *index.shape), position.dtype), distance=empty, weight=empty)
-    is_segment, real = index < many, index < count
-    here = position[:, None]  # (2, 1, N)
-    segment = jnp.minimum(index, many - 1)
-    start = world.walls[:, 0].T[:, segment]  # (2, M, N)
-    along = (world.walls[:, 1] - world.walls[:, 0]).T[:, segment]
-    share = dot(here - start, along) / dot(along, along)
-    vertex = jnp.clip(index - many, 0, world.wall_vertices.shape[0] - 1)
-    corner = world.wall_vertices.T[:, vertex]
-    leaving = world.wall_directions.transpose(2, 1, 0)[:, :, vertex]  # (2, D, M, N)
-    beyond = dot((here - corner)[:, None], leaving).max(0) <= ON_END  # (M, N)
-    offset = here - jnp.where(is_segment, start + rounded(share * along), corner)
-    counts = real & jnp.where(is_segment, (share > 0.0) & (share < 1.0), beyond)
+def candidates(position: Array, index: Array, world: World, reach: float, slack: float) -> Array:
+    """Which wall features may count within `reach` m for an agent that moves at most `slack` m from `position`: (C, N) bool.
+
+    `index` (C, N) or (C, 1) numbers the features to look at; W + V marks an empty slot. Most of what is near never counts (the far post
+    of one's own wall, the corner of a room): it is left out here, since the weights compare every feature with every other.
+    """
+    listed = look_up(index, world)
+    share, offset = _foot(position, listed, 0.0, 1.0)
+    margin = slack / jnp.sqrt(listed.square)
+    may = jnp.where(listed.segment, (share > -margin) & (share < 1.0 + margin), _ahead(position, listed) <= slack + ON_END)
+    return listed.real & may & (dot(offset, offset) <= (reach + slack) ** 2)
+
+
+def _foot(position: Array, listed: WallList, least: float, most: float) -> tuple[Array, Vector]:
+    """Share (M, N) of the way along each feature where the perpendicular meets it, and the offset, m, from there to the agent.
+
+    For the offset the share is held between `least` and `most`.
+    """
+    from_start = position - listed.start
+    share = dot(from_start, listed.along) / listed.square
+    return share, from_start - listed.along * jnp.clip(share, least, most)
+
+
+def _ahead(position: Array, listed: WallList) -> Array:
+    """How far, (M, N) m, an agent stands beyond a vertex into the segment that goes farthest its way; 0 at a segment."""
+    from_start = position - listed.start
+    ahead = None
+    for x, y in zip(*listed.leaving, strict=True):
+        into = dot(from_start, (x, y))
+        ahead = into if ahead is None else jnp.maximum(ahead, into)
+    return ahead
+
+
+def measure(position: Array, listed: WallList) -> Walls:
+    """Normals, distances and weights of the listed wall features for agents at `position`, (2, N) m."""
+    share, offset = _foot(position, listed, -jnp.inf, jnp.inf)
+    counts = listed.real & jnp.where(listed.segment, (share > 0.0) & (share < 1.0), _ahead(position, listed) <= ON_END)
     square = jnp.where(counts, dot(offset, offset), 1.0)
     distance = jnp.sqrt(jnp.maximum(square, SMALLEST**2))
     normal = offset / distance
-    part = world.wall_part[jnp.minimum(index, count - 1)]
-    return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, part, counts))
+    return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, listed.part, counts))
 
 
-def _weights(normal: Array, distance: Array, part: Array, counts: Array) -> Array:
+def _weights(normal: Vector, distance: Array, part: Array, counts: Array) -> Array:
     """Share (M, N) of each foot that no nearer foot of the same connected wall has pushed in the same direction."""
-    slots = jnp.arange(distance.shape[0])
-    first = (slots[:, None] < slots)[:, :, None]  # (M, M, 1): the earlier slot goes first where distances tie
-    nearer = (distance[:, None] < distance) | ((distance[:, None] == distance) & first)  # (M, M, N)
-    same = (part[:, None] == part) & counts[:, None]
-    alike = jnp.maximum(dot(normal[:, :, None], normal[:, None]), 0.0)
-    taken = jnp.where(nearer & same, jnp.minimum(alike, 1.0), 0.0).max(0)
+    if len(distance) < 2:
+        return jnp.where(counts, 1.0, 0.0)
+    slots = jnp.arange(distance.shape[0])[:, None]
+
+    def take(k: Array | int, taken: Array) -> Array:
+        earlier = (distance[k] < distance) | ((distance[k] == distance) & (k < slots))  # the earlier slot goes first where distances tie
+        alike = jnp.minimum(dot((normal.x[k], normal.y[k]), normal), 1.0)
+        return jnp.maximum(taken, jnp.where(earlier & counts[k] & (part[k] == part), alike, 0.0))
+
+    taken, many = jnp.zeros_like(distance), len(distance)
+    if many <= UNROLLED:
+        for k in range(many):
+            taken = take(k, taken)
+    else:
+        taken = lax.scan(lambda so_far, k: (take(k, so_far), None), taken, jnp.arange(many))[0]
     return jnp.where(counts, 1.0 - taken, 0.0)
 
 
-def crossed(before: Array, after: Array, index: Array, world: World) -> Array:
-    """Who went through a wall, (N,) bool: whose way from `before` to `after` (2, N) cuts or ends on a segment of `index` (M, N)."""
-    many = world.walls.shape[0]
-    if not index.shape[0] or not many:
+def crossed(before: Array, after: Array, listed: WallList) -> Array:
+    """Who went through a wall, (N,) bool: whose way from `before` to `after` (2, N) cuts or ends on a listed segment."""
+    if not listed.real.shape[0]:
         return jnp.zeros(before.shape[1], bool)
-    segment = jnp.minimum(index, many - 1)
-    a, b = world.walls[:, 0].T[:, segment], world.walls[:, 1].T[:, segment]  # (2, M, N)
-    p, q = before[:, None], after[:, None]
-
-    def side(start: Array, end: Array, point: Array) -> Array:
-        return (end[0] - start[0]) * (point[1] - start[1]) - (end[1] - start[1]) * (point[0] - start[0])
-
+    way, here, there = Vector.of(after - before), before - listed.start, after - listed.start
     # To end exactly on a wall counts too, or whoever lands there would be through one step later without having cut it.
-    from_side = side(a, b, p)
-    splits = (from_side != 0) & (from_side * side(a, b, q) <= 0)
-    meets = side(p, q, a) * side(p, q, b) <= 0
-    return ((index < many) & splits & meets).any(0)
+    from_side = cross(listed.along, here)
+    splits = (from_side != 0) & (from_side * cross(listed.along, there) <= 0)
+    # The sides of a vertex come from its own place, the same for all segments that end there: nothing slips in between.
+    meets = cross(way, here) * cross(way, before - listed.end) <= 0
+    return _any(listed.real & listed.segment & splits & meets)
+
+
+def _any(rows: Array) -> Array:
+    found = rows[0]
+    for row in rows[1:]:
+        found = found | row
+    return found

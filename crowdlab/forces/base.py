@@ -5,7 +5,10 @@ from typing import Any, Protocol, TypeVar, dataclass_transform, runtime_checkabl
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
+from crowdlab import arithmetic
+from crowdlab.arithmetic import Vector
 from crowdlab.errors import ParamError
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import Params, param, pytree, static
@@ -49,18 +52,27 @@ def force(cls: type[T]) -> type[T]:
     return FORCES[name]
 
 
-def total(params: Params, state: State, near: Neighbours, world: World) -> Array:
-    """Sum of all accelerations in name order, (2, N) m/s^2; zero on dead rows and for forces switched off."""
-    push = jnp.zeros_like(state.position)
+def total(params: Params, state: State, near: Neighbours, world: World) -> Vector:
+    """Sum of all accelerations in name order, a Vector of (N,) m/s^2; zero on dead rows and for forces switched off.
+
+    Each force stands in a branch of its own. So one that is switched off costs nothing, and XLA does not melt its loops with those of
+    the next, which would work some of them out twice.
+    """
+    nothing = Vector.of(jnp.zeros_like(state.position))
+    push = nothing
     for name in sorted(params.forces):
         on = params.switches[name]
-        push = push + jnp.where(on == 0, 0.0, on * params.forces[name](state, near, world))
-    return jnp.where(state.alive, push, 0.0)
+
+        def felt(name: str = name, on: Array = on) -> Vector:
+            return Vector.of(params.forces[name](state, near, world)) * on
+
+        push = push + lax.cond(on == 0, lambda: nothing, felt)
+    return arithmetic.where(state.alive, push, (0.0, 0.0))
 
 
 def each(params: Params, state: State, near: Neighbours, world: World) -> dict[str, Array]:
     """Every force apart, switched on or not: name -> (2, N) m/s^2."""
-    return {name: params.forces[name](state, near, world) for name in sorted(params.forces)}
+    return {name: Vector.of(params.forces[name](state, near, world)).stacked for name in sorted(params.forces)}
 
 
 def largest(value: Any) -> float:

@@ -4,13 +4,14 @@ import math
 
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
+from crowdlab.arithmetic import dot
 from crowdlab.forces.base import NEGLIGIBLE, force, largest
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import param
 from crowdlab.state import Array, State, World
-from crowdlab.walls import dot, rounded
 
 HFV = "Helbing, Farkas & Vicsek 2000"
 ROUNDING = 1e-4  # m; the reach is computed in double precision, the force in single
@@ -39,9 +40,14 @@ class Driving:
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
         # A goal nearer than the braking distance scales v0 by distance / braking distance; 0 must mean off, not 0 / 0.
         braking = jnp.asarray(self.braking_distance)
-        ahead = jnp.minimum(distance_to_goal_in_sight(state, world), jnp.maximum(braking, 1.0))
-        eased = jnp.where(braking > 0, jnp.minimum(1.0, ahead / jnp.where(braking > 0, braking, 1.0)), 1.0)
-        return (state.desired_speed * eased * desired_direction(state, world) - state.velocity) / self.relaxation_time
+
+        def eased() -> Array:
+            ahead = jnp.minimum(distance_to_goal_in_sight(state, world), jnp.maximum(braking, 1.0))
+            share = jnp.minimum(1.0, ahead / jnp.where(braking > 0, braking, 1.0))
+            return state.desired_speed * jnp.where(braking > 0, share, 1.0)
+
+        speed = lax.cond(jnp.any(braking > 0), eased, lambda: state.desired_speed)
+        return (desired_direction(state, world) * speed - state.velocity) / self.relaxation_time
 
     def reach(self, radius: float) -> float:
         """A drive looks at nobody."""
@@ -66,9 +72,9 @@ class Repulsion:
     )
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
-        gap = near.distance - state.social_radius - near.at(state.social_radius)  # (K, N)
-        push = exponential(self.strength, gap, self.falloff) / state.mass
-        return near.total(push * near.normal)  # (2, N)
+        gap = near.distance - state.social_radius - near.social_radius  # (K, N)
+        push = exponential(self.strength, gap, self.falloff)
+        return near.total(push * near.normal) / state.mass  # (2, N)
 
     def reach(self, radius: float) -> float:
         """Distance beyond which the force stays under 1e-3 N."""
@@ -87,11 +93,11 @@ class Contact:
     friction: float = param(default=2.4e5, unit="kg/(m s)", low=0.0, high=4.8e5, doc="sliding friction, kappa", source=HFV)
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
-        overlap = jnp.maximum(state.radius + near.at(state.radius) - near.distance, 0.0)  # (K, N)
-        tangent = jnp.stack((-near.normal[1], near.normal[0]))  # (2, K, N)
-        sliding = dot(near.at(state.velocity) - state.velocity[:, None], tangent)  # (K, N) m/s
-        push = rounded(self.compression * near.normal) + rounded(self.friction * sliding * tangent)
-        return near.total(overlap / state.mass * push)
+        near = near.touching
+        overlap = jnp.maximum(state.radius + near.radius - near.distance, 0.0)  # (T, N)
+        sliding = dot(near.at(state.velocity) - state.velocity, near.normal.left)  # (T, N) m/s
+        push = self.compression * near.normal + self.friction * sliding * near.normal.left
+        return near.total(overlap * push) / state.mass
 
     def reach(self, radius: float) -> float:
         """Bodies touch at the sum of two radii."""

@@ -2,12 +2,12 @@
 
 import jax.numpy as jnp
 
+from crowdlab.arithmetic import dot
 from crowdlab.forces.base import force
 from crowdlab.forces.crowd import HFV, exponential, exponential_range
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import param
 from crowdlab.state import Array, State, World
-from crowdlab.walls import dot, rounded
 
 
 @force
@@ -24,8 +24,8 @@ class WallRepulsion:
     )
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
-        push = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff) / state.mass  # (M, N)
-        return near.walls.total(push * near.walls.normal)
+        push = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff)  # (M, N)
+        return near.walls.total(push * near.walls.normal) / state.mass
 
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""
@@ -53,10 +53,9 @@ class WallContact:
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Array:
         overlap = jnp.maximum(state.radius - near.walls.distance, 0.0)  # (M, N)
-        tangent = jnp.stack((-near.walls.normal[1], near.walls.normal[0]))  # (2, M, N)
-        sliding = dot(state.velocity[:, None], tangent)  # (M, N) m/s
-        push = rounded(self.compression * near.walls.normal) - rounded(self.friction * sliding * tangent)
-        return near.walls.total(overlap / state.mass * push)
+        sliding = dot(state.velocity, near.walls.normal.left)  # (M, N) m/s
+        push = self.compression * near.walls.normal - self.friction * sliding * near.walls.normal.left
+        return near.walls.total(overlap * push) / state.mass
 
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""

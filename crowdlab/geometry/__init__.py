@@ -3,7 +3,7 @@
 from crowdlab.geometry.areas import Area, Place, edges_of, polygons, read_area, read_place, read_points
 from crowdlab.geometry.floors import Floor, check_place, covers, lay_floor, unreachable, within
 from crowdlab.geometry.placing import check_start, sample_discs, sample_points, uniforms
-from crowdlab.geometry.segments import wall_arrays
+from crowdlab.geometry.segments import features_near, wall_arrays
 
 __all__ = [
     "Area",
@@ -13,6 +13,7 @@ __all__ = [
     "check_start",
     "covers",
     "edges_of",
+    "features_near",
     "lay_floor",
     "polygons",
     "read_area",

@@ -53,6 +53,18 @@ def wall_arrays(segments: Any) -> dict[str, np.ndarray]:
     return {"walls": walls, "wall_vertices": vertices, "wall_directions": directions, "wall_part": parts}
 
 
+def features_near(walls: np.ndarray, vertices: np.ndarray, places: np.ndarray, distance: float) -> np.ndarray:
+    """Numbers (P, C) of the walls and then the vertices within `distance` m of each of P places, rising; W + V fills up."""
+    shapes = np.concatenate([shapely.linestrings(walls), shapely.points(vertices)])
+    place, feature = shapely.STRtree(shapes).query(shapely.points(places), predicate="dwithin", distance=distance)
+    order = np.lexsort((feature, place))
+    place, feature = place[order], feature[order]
+    count = np.bincount(place, minlength=len(places))
+    out = np.full((len(places), int(count.max(initial=0))), len(shapes), np.int32)
+    out[place, np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)] = feature
+    return out
+
+
 def _cut(segments: np.ndarray) -> np.ndarray:
     """Segments cut wherever an end or a crossing of another one lies on them, (W, 2, 2) m."""
     segments = segments[np.hypot(*(segments[:, 1] - segments[:, 0]).T) > CLOSE]

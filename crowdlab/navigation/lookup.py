@@ -10,33 +10,32 @@ import math
 
 import jax.numpy as jnp
 
+from crowdlab.arithmetic import Vector, cross, dot, rounded, where
 from crowdlab.state import Array, State, World
 
 TINY = 1e-12  # m^2, guards square roots and divisions for gradients: a shorter vector has no direction
 SEEN, MARKED = 0.5, -0.5  # third channel of World.ways: 1 goal in plain sight, 0 not, -1 too near a wall to be trusted
 
 
-def desired_direction(state: State, world: World) -> Array:
-    """Unit vector towards each agent's goal, (2, N); zero without a goal, after arrival and on dead rows.
+def desired_direction(state: State, world: World) -> Vector:
+    """Unit vector towards each agent's goal, a Vector of (N,); zero without a goal, after arrival and on dead rows.
 
     Straight to the nearest point of the goal where all four nodes round the agent see it, else by the travel-time field.
     """
     walks = state.alive & (state.goal >= 0) & (state.arrived < 0)
     if world.goals.shape[0] == 0:
-        return jnp.zeros_like(state.position)
-    straight = _nearest_point(state, world) - state.position
-    far = (straight**2).sum(0)
+        return Vector.of(jnp.zeros_like(state.position))
+    straight, far = _to_goal(state, world)
     way, seen = _interpolate(state, world)
     # Nothing fits between a body and a goal that is nearer than a square's diagonal.
-    direct = seen | (far < 2 * world.ways_cell**2)
-    return jnp.where(walks, _unit(jnp.where(direct, straight, way)), 0.0)
+    return where(walks, _unit(where(seen | (far < 2 * world.ways_cell**2), straight, way)), (0.0, 0.0))
 
 
 def distance_to_goal_in_sight(state: State, world: World) -> Array:
     """Distance to the nearest point of the goal, (N,) m; infinite where it is not in plain sight or there is none."""
     if world.goals.shape[0] == 0:
         return jnp.full_like(state.radius, math.inf)
-    square = ((_nearest_point(state, world) - state.position) ** 2).sum(0)
+    square = _to_goal(state, world)[1]
     away = square > TINY
     distance = jnp.where(away, jnp.sqrt(jnp.where(away, square, 1.0)), 0.0)
     visible = _interpolate(state, world)[1] | (square < 2 * world.ways_cell**2)
@@ -51,96 +50,144 @@ def reached(state: State, before: Array, world: World) -> Array:
     """
     if world.goals.shape[0] == 0:
         return jnp.zeros_like(state.alive)
-    goal = jnp.maximum(state.goal, 0)
-    start, end = _edges(world, goal)  # (2, E, N)
-    position = state.position[:, None]
-    _, square = _closest(position, start, end, jnp.zeros_like(state.radius))
-    touches = _crosses(before[:, None], position, start, end).any(0) | (square.min(0) < TINY)
-    close = square.min(0) <= world.goal_reach[goal] ** 2
-    inside = _inside(position, start, end)
-    hit = jnp.where(world.goal_leaves[goal], touches | inside, close | inside)
-    return hit & state.alive & (state.arrived < 0) & (state.goal >= 0)
+    leaves, reach = _of_goal(world.goal_leaves, state), _of_goal(world.goal_reach, state)
+    hit, squares = [], []
+    edges = _edges(state, world)
+    for start, end in edges:
+        square = _closest(state.position, start, end, 0.0)[1]
+        squares.append(square)
+        hit.append(_crosses(before, state.position, start, end) | (square < TINY))
+    close = _least(squares) <= reach**2
+    inside = _inside(state.position, edges)
+    return (jnp.where(leaves, _any(hit), close) | inside) & state.alive & (state.arrived < 0) & (state.goal >= 0)
 
 
-def _unit(vector: Array) -> Array:
-    """Vectors (2, ...) of length one; shorter than a micrometre gives zero."""
-    square = (vector**2).sum(0)
+def _any(hits: list[Array]) -> Array:
+    found = hits[0]
+    for hit in hits[1:]:
+        found = found | hit
+    return found
+
+
+def _least(values: list[Array]) -> Array:
+    least = values[0]
+    for value in values[1:]:
+        least = jnp.minimum(least, value)
+    return least
+
+
+def _unit(vector: Vector) -> Vector:
+    """Vectors of length one; shorter than a micrometre gives zero."""
+    square = dot(vector, vector)
     some = square > TINY
-    return jnp.where(some, vector / jnp.sqrt(jnp.where(some, square, 1.0)), 0.0)
+    return where(some, vector / jnp.sqrt(jnp.where(some, square, 1.0)), (0.0, 0.0))
 
 
-def _edges(world: World, goal: Array) -> tuple[Array, Array]:
-    """Starts and ends of the edges of each agent's goal, (2, E, N) m each."""
-    edges = jnp.moveaxis(world.goals[goal], 0, -1)  # (E, 2, 2, N)
-    return jnp.swapaxes(edges[:, 0], 0, 1), jnp.swapaxes(edges[:, 1], 0, 1)
+def _of_goal(values: Array, state: State) -> Array:
+    """What belongs to each agent's goal, (G,) -> (N,); nothing is looked up where there is one goal only."""
+    return values[0] if values.shape[0] == 1 else values[jnp.maximum(state.goal, 0)]
 
 
-def _closest(position: Array, start: Array, end: Array, margin: Array) -> tuple[Array, Array]:
-    """Nearest points (2, E, N) m of edges shortened by `margin` (N,) m at both ends, and squared distances (E, N) m^2.
+def _edges(state: State, world: World) -> list[tuple[Vector, Vector]]:
+    """Start and end, m, of each edge of each agent's goal."""
+    return [
+        (
+            Vector.of([_of_goal(world.goals[:, edge, 0, axis], state) for axis in (0, 1)]),
+            Vector.of([_of_goal(world.goals[:, edge, 1, axis], state) for axis in (0, 1)]),
+        )
+        for edge in range(world.goals.shape[1])
+    ]
+
+
+def _closest(position: Array, start: Vector, end: Vector, margin: Array | float) -> tuple[Vector, Array]:
+    """Offset, m, to the nearest point of an edge shortened by `margin` m at both ends, and its square, (N,) m^2.
 
     An edge shorter than both margins leaves its middle. The edges of no length that pad a goal lie in the middle of a true edge, so
     they never win.
     """
-    along = end - start
-    square = (along**2).sum(0)
+    along, offset = end - start, start - position
+    square = dot(along, along)
     some = square > TINY
     safe = jnp.where(some, square, 1.0)
     least = jnp.where(some, jnp.minimum(margin / jnp.sqrt(safe), 0.5), 0.5)
-    fraction = jnp.where(some, ((position - start) * along).sum(0) / safe, 0.5)
-    point = start + jnp.clip(fraction, least, 1.0 - least) * along
-    return point, ((point - position) ** 2).sum(0)
+    fraction = jnp.where(some, -dot(offset, along) / safe, 0.5)
+    offset = offset + along * jnp.clip(fraction, least, 1.0 - least)
+    return offset, dot(offset, offset)
 
 
-def _nearest_point(state: State, world: World) -> Array:
-    """Nearest point of each agent's goal that its body can pass, (2, N) m."""
-    goal = jnp.maximum(state.goal, 0)
-    start, end = _edges(world, goal)
-    point, square = _closest(state.position[:, None], start, end, jnp.where(world.goal_leaves[goal], state.radius, 0.0))
-    return jnp.take_along_axis(point, square.argmin(0)[None, None], axis=1)[:, 0]
+def _to_goal(state: State, world: World) -> tuple[Vector, Array]:
+    """Offset, m, to the nearest point of each agent's goal that its body can pass, and its square, (N,) m^2."""
+    margin = jnp.where(_of_goal(world.goal_leaves, state), state.radius, 0.0)
+    nearest, least = None, None
+    for start, end in _edges(state, world):
+        offset, square = _closest(state.position, start, end, margin)
+        if nearest is None or least is None:
+            nearest, least = offset, square
+        else:
+            nearest, least = where(square < least, offset, nearest), jnp.minimum(square, least)
+    assert nearest is not None
+    assert least is not None
+    return nearest, least
 
 
-def _interpolate(state: State, world: World) -> tuple[Array, Array]:
-    """Way (2, N), not of unit length, between the four nodes round each agent, and whether all four see the goal, (N,)."""
-    rows, columns = world.ways.shape[2:]
-    lower = jnp.asarray(world.lower, state.position.dtype)[:, None]
-    x, y = (state.position - lower) / world.ways_cell
-    x, y = jnp.clip(x, 0.0, columns - 1.0), jnp.clip(y, 0.0, rows - 1.0)
+def _interpolate(state: State, world: World) -> tuple[Vector, Array]:
+    """Way, a Vector of (N,), not of unit length, between the four nodes round each agent, and whether all four see the goal, (N,)."""
+    goals, channels, rows, columns = world.ways.shape
+    x, y = (
+        jnp.clip((here - lower) / world.ways_cell, 0.0, most - 1.0)
+        for here, lower, most in zip(state.position, world.lower, (columns, rows), strict=True)
+    )
     column = jnp.clip(jnp.floor(x).astype(jnp.int32), 0, columns - 2)
     row = jnp.clip(jnp.floor(y).astype(jnp.int32), 0, rows - 2)
     right, up = x - column, y - row
-    weight = jnp.stack(((1 - right) * (1 - up), right * (1 - up), (1 - right) * up, right * up))  # (4, N)
-    goal = jnp.maximum(state.goal, 0)
-    at_row = row + jnp.asarray([0, 0, 1, 1])[:, None]  # (4, N)
-    at_column = column + jnp.asarray([0, 1, 0, 1])[:, None]
-    node = jnp.stack([world.ways[goal, channel, at_row, at_column] for channel in range(3)])  # (3, 4, N)
-    trusted = jnp.where(node[2] > MARKED, weight, 0.0)
-    weight = jnp.where(trusted.sum(0) > 1e-4, trusted, weight)
-    way = (weight * node[:2]).sum(1)
+    corner = jnp.arange(4, dtype=jnp.int32)[:, None]  # (4, 1): from lower left to upper right
+    weights = jnp.where(corner % 2 == 1, right, 1 - right) * jnp.where(corner >= 2, up, 1 - up)  # (4, N)
+    # One number per node into one flat table is looked up several times faster than four into a table of four dimensions.
+    goal = jnp.zeros_like(row) if goals == 1 else jnp.maximum(state.goal, 0)
+    node = (goal * channels * rows + row) * columns + column + corner % 2 + corner // 2 * columns
+    table = world.ways.reshape(-1)
+    ways_x, ways_y, marks = (table[node + channel * rows * columns] for channel in range(3))  # (4, N) each
+    trusted = jnp.where(marks > MARKED, weights, 0.0)
+    some = _sum(trusted) > 1e-4
+    weights = jnp.where(some, trusted, weights)
+    way = Vector(x=_sum(weights * ways_x), y=_sum(weights * ways_y))
     # Ways that cancel (between two equally long ways round) must not leave an agent standing: the heaviest node decides.
-    best = jnp.take_along_axis(node[:2], weight.argmax(0)[None, None], axis=1)[:, 0]
-    faint = (way**2).sum(0) < 1e-2 * weight.sum(0) ** 2
-    return jnp.where(faint, best, way), (node[2] > SEEN).all(0)
+    best, heaviest = Vector(x=ways_x[0], y=ways_y[0]), weights[0]
+    for k in range(1, 4):
+        best = where(weights[k] > heaviest, (ways_x[k], ways_y[k]), best)
+        heaviest = jnp.maximum(weights[k], heaviest)
+    faint = dot(way, way) < 1e-2 * _sum(weights) ** 2
+    return where(faint, best, way), _least(list(marks)) > SEEN
 
 
-def _crosses(first: Array, last: Array, start: Array, end: Array) -> Array:
-    """Whether steps from `first` to `last`, (2, 1, N) m, cross or touch edges, (E, N) bool; steps along an edge do not."""
-    step, along, offset = last - first, end - start, start - first
-    across = step[0] * along[1] - step[1] * along[0]
+def _sum(four: Array) -> Array:
+    """Sum of four rows, each a rounded product."""
+    one, two, three, four = rounded(four)
+    return one + two + three + four
+
+
+def _crosses(first: Array, last: Array, start: Vector, end: Vector) -> Array:
+    """Whether steps from `first` to `last`, (2, N) m, cross or touch an edge, (N,) bool; steps along an edge do not."""
+    step, along, offset = Vector.of(last - first), end - start, start - first
+    across = cross(step, along)
     # Both fractions are compared after multiplying by `across`, so that nothing is divided.
     sign = jnp.where(across < 0, -1.0, 1.0)
-    on_step = sign * (offset[0] * along[1] - offset[1] * along[0])
-    on_edge = sign * (offset[0] * step[1] - offset[1] * step[0])
-    size = jnp.abs(across)
+    on_step, on_edge, size = sign * cross(offset, along), sign * cross(offset, step), jnp.abs(across)
     slack = 1e-5 * size  # a step through the common corner of two edges must not slip between them
     hit = (on_step >= 0) & (on_step <= size) & (on_edge >= -slack) & (on_edge <= size + slack)
     return hit & (size > 0)
 
 
-def _inside(position: Array, start: Array, end: Array) -> Array:
-    """Even-odd rule: whether (2, 1, N) m lies inside the ring of edges, (N,) bool; never for an open line or a point."""
-    gap = jnp.abs((end - start).sum(1)).sum(0)
-    closed = gap <= 1e-5 * jnp.abs(end - start).sum((0, 1))
-    spans = (start[1] > position[1]) != (end[1] > position[1])
-    rise = jnp.where(spans, end[1] - start[1], 1.0)
-    crossing = start[0] + (position[1] - start[1]) * (end[0] - start[0]) / rise
-    return closed & ((spans & (position[0] < crossing)).sum(0) % 2 == 1)
+def _inside(position: Array, edges: list[tuple[Vector, Vector]]) -> Array:
+    """Even-odd rule: whether (2, N) m lies inside the ring of edges, (N,) bool; never for an open line or a point."""
+    if len(edges) < 3:
+        return jnp.zeros(position.shape[1], bool)
+    x, y = position
+    gap, length, inside = Vector(x=0.0, y=0.0), 0.0, jnp.zeros(x.shape, bool)
+    for start, end in edges:
+        gap = gap + (end - start)
+        length = length + jnp.abs(end.x - start.x) + jnp.abs(end.y - start.y)
+        spans = (start.y > y) != (end.y > y)
+        rise = jnp.where(spans, end.y - start.y, 1.0)
+        inside ^= spans & (x < start.x + (y - start.y) * (end.x - start.x) / rise)
+    return (jnp.abs(gap.x) + jnp.abs(gap.y) <= 1e-5 * length) & inside

@@ -1,0 +1,131 @@
+"""Vectors, sums and products whose bits do not depend on the program round them, laid out so that they run fast.
+
+XLA on CPU makes one loop of each expression and uses the processor's vectors in it, unless two components lie in one array that is put
+together on the way: then it decides for every element anew which of the two it wants (four to six times slower). So what is computed
+for pairs is kept as two arrays, a `Vector`, and put together at the end by `Vector.stacked`.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Union
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from crowdlab.params import pytree
+
+Array = jax.Array
+Field = Union[Array, "Vector"]  # one number or one vector for each place
+
+BLOCK = 64  # rows that are added in one go; longer sums loop over blocks
+
+
+@pytree
+class Vector:
+    """A vector for each place: two arrays of one shape. Indexes and unpacks like an array (2, ...).
+
+    Vectors add up with vectors and with arrays (2, ...); they multiply with numbers and with arrays of their own shape.
+    """
+
+    x: Array
+    y: Array
+
+    @classmethod
+    def of(cls, both: Any) -> "Vector":
+        """A Vector of a Vector, a pair or an array (2, ...)."""
+        return both if isinstance(both, cls) else cls(x=both[0], y=both[1])
+
+    def __getitem__(self, component: int) -> Array:
+        """x for 0, y for 1."""
+        return (self.x, self.y)[component]
+
+    def __iter__(self) -> Iterator[Array]:
+        """x, then y."""
+        return iter((self.x, self.y))
+
+    def __add__(self, other: Any) -> "Vector":
+        """Sum of two vectors."""
+        return Vector(x=self.x + other[0], y=self.y + other[1])
+
+    def __sub__(self, other: Any) -> "Vector":
+        """Difference of two vectors."""
+        return Vector(x=self.x - other[0], y=self.y - other[1])
+
+    def __rsub__(self, other: Any) -> "Vector":
+        """An array (2, ...) less this."""
+        return Vector(x=other[0] - self.x, y=other[1] - self.y)
+
+    def __mul__(self, factor: Any) -> "Vector":
+        """Each component times `factor`, rounded (see `rounded`)."""
+        return Vector(x=rounded(self.x * factor), y=rounded(self.y * factor))
+
+    def __truediv__(self, divisor: Any) -> "Vector":
+        """Each component divided by `divisor`."""
+        return Vector(x=self.x / divisor, y=self.y / divisor)
+
+    def __neg__(self) -> "Vector":
+        """The opposite."""
+        return Vector(x=-self.x, y=-self.y)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    @property
+    def left(self) -> "Vector":
+        """The vector turned left by a right angle."""
+        return Vector(x=-self.y, y=self.x)
+
+    @property
+    def stacked(self) -> Array:
+        """Both components in one array, (2, ...), written one after the other."""
+        x, y = jnp.broadcast_arrays(self.x, self.y)
+        return lax.dynamic_update_slice(jnp.broadcast_to(x, (2, *x.shape)), y[None], (1,) + (0,) * y.ndim)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        """The same for NumPy."""
+        both = np.asarray(self.stacked, dtype)
+        return both.copy() if copy else both
+
+
+def rounded(products: Array) -> Array:
+    """The same values, rounded here: a product that is added later must not melt into the sum.
+
+    Processors multiply and add in one go, with one rounding less. Whether the compiler uses that depends on the shapes of the whole
+    program, so that room for more neighbours could change a last bit (seen with JAX 0.12 on a CPU). The choice that stands between
+    product and sum here cannot be compiled away, since NaN is not equal to itself.
+    """
+    return jnp.where(products == products, products, jnp.inf)  # noqa: PLR0124
+
+
+def dot(one: Any, other: Any) -> Array:
+    """x times x plus y times y of two vectors, each product rounded."""
+    return rounded(one[0] * other[0]) + rounded(one[1] * other[1])
+
+
+def cross(one: Any, other: Any) -> Array:
+    """x of the one times y of the other less y times x, each product rounded: positive when the other points to the left of the one."""
+    return rounded(one[0] * other[1]) - rounded(one[1] * other[0])
+
+
+def where(condition: Array, one: Any, other: Any) -> Vector:
+    """The one vector where the condition holds, the other elsewhere."""
+    return Vector(x=jnp.where(condition, one[0], other[0]), y=jnp.where(condition, one[1], other[1]))
+
+
+def ordered_sum(terms: Array) -> Array:
+    """Sum of rows (K, N) over K, strictly from first to last, so that zeros in between change no bit: (N,).
+
+    Written out as a chain of additions, because XLA on CPU compiles a plain sum differently from program to program: those longer than
+    32 are split, and shorter ones change their last bit with the program they are fused into. Products among the terms must be rounded.
+    """
+    total = jnp.zeros_like(terms, shape=terms.shape[1:])
+    if len(terms) <= BLOCK:
+        return _chain(total, terms)
+    blocks = jnp.pad(terms, ((0, -len(terms) % BLOCK), (0, 0))).reshape(-1, BLOCK, terms.shape[1])
+    return lax.scan(lambda so_far, block: (_chain(so_far, block), None), total, blocks)[0]
+
+
+def _chain(total: Array, rows: Array) -> Array:
+    for row in rows:
+        total = total + row
+    return total

@@ -1,0 +1,198 @@
+"""The list of candidates: made from the grid every so many steps, complete until somebody has moved half the skin."""
+
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from crowdlab import walls
+from crowdlab.arithmetic import Vector, dot
+from crowdlab.neighbours.cells import Grid, cells_of, spans
+from crowdlab.params import pytree
+from crowdlab.state import Array, State, World
+
+TIES = 2**32 - 2  # number of the stream that tells people on one point apart; steps, which count from 0, have the others
+BLOCK = 16  # candidates that are looked through in one go
+
+
+@pytree
+class Slots:
+    """Up to K candidates of every agent, in the order of their ids."""
+
+    index: Array  # (K, N) int32, row of each candidate; an empty slot points at the agent itself
+    real: Array  # (K, N) bool, which slots are not empty
+    side: Vector  # (K, N) unit, direction in which a coincident pair is told apart: antisymmetric, by the key only
+    radius: Array  # (K, N) m, the candidate's body: looked up here once, because looking up is what a step spends its time on
+    social_radius: Array  # (K, N) m, the candidate's personal space
+
+
+@pytree
+class NeighbourList:
+    """Candidates of every agent, good until somebody has moved half the skin."""
+
+    people: Slots  # K slots: within the reach of some force
+    touching: Slots  # T slots: whose bodies may touch
+    walls: walls.WallList
+    start: Array  # (2, N) m, where everybody was when the list was made
+
+
+class Need(NamedTuple):
+    """How much room a list needed; more than the grid gives means that the list is incomplete."""
+
+    neighbours: Array | int  # () int32
+    touching: Array | int  # () int32
+    span: Array | int  # () int32
+    walls: Array | int  # () int32
+
+
+def take(values: Any, index: Array) -> Any:
+    """Per-agent values (N,) at rows `index` (K, N): (K, N); for a vector (2, N) a Vector of (K, N)."""
+    if isinstance(values, Vector) or values.ndim > 1:
+        return Vector(x=take(values[0], index), y=take(values[1], index))
+    return values[index]
+
+
+def tie_directions(ids: Array, key: Array) -> Array:
+    """A unit vector (2, N) for each agent, by key and id: the difference of two tells people on one point apart."""
+    tie = jax.random.fold_in(key, TIES)
+    angle = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(tie, i), (), minval=0.0, maxval=2 * math.pi))(ids)
+    return jnp.stack((jnp.cos(angle), jnp.sin(angle)))
+
+
+def make_list(state: State, world: World, grid: Grid | None, ties: Array) -> tuple[NeighbourList, Need]:
+    """Everybody within reach plus skin of everybody, and every wall feature within its reach plus skin. Pure; never raises.
+
+    `ties` comes from `tie_directions`. Nothing here is differentiated: who is on the list changes no force.
+    """
+    state, world = lax.stop_gradient((state, world))
+    skin = math.inf if grid is None else grid.skin
+    index, real, need, span = _everybody(state, world, grid) if grid is None or not grid.half else _by_cells(state, world, grid)
+    people = _slots(index, real, state, ties)
+    close = real & (_apart(state, world, index) <= (state.radius + people.radius + skin) ** 2)
+    if grid is None:
+        touching, most = people, need
+    else:
+        place, filled, most = pick(close, min(grid.touching, index.shape[0]))
+        touching = _slots(_along(index, place, filled, state), filled, state, ties)
+    wall_index, near_walls = wall_candidates(state, world, grid)
+    listed = NeighbourList(people=people, touching=touching, walls=walls.look_up(wall_index, world), start=state.position)
+    return listed, Need(need, most, span, near_walls)
+
+
+def _slots(index: Array, real: Array, state: State, ties: Array) -> Slots:
+    """The people at rows `index` with all that does not change while the list is good."""
+    apart = take(ties, index) - ties[:, None]
+    square = dot(apart, apart)
+    same = square < 1e-12  # the same draw twice, or an empty slot
+    side = apart / jnp.sqrt(jnp.where(same, 1.0, square))
+    return Slots(index=index, real=real, side=side, radius=take(state.radius, index), social_radius=take(state.social_radius, index))
+
+
+def _apart(state: State, world: World, index: Array) -> Array:
+    """Squared distances, m^2, from everybody to the agents at rows `index` (C, N)."""
+    between = world.offset(state.position, take(state.position, index))
+    return dot(between, between)
+
+
+def _everybody(state: State, world: World, grid: Grid | None) -> tuple[Array, Array, Array, Array]:
+    """All against all: rows (K, N) in the order of ids, which are real, the most that any agent needed, and no span."""
+    people = state.position.shape[1]
+    me, none = jnp.arange(people, dtype=jnp.int32), jnp.zeros((), jnp.int32)
+    order = jnp.argsort(state.id).astype(jnp.int32)
+    other = jnp.broadcast_to(order[:, None], (people, people))
+    real = (other != me) & state.alive[other] & state.alive
+    if grid is None:
+        return jnp.where(real, other, me), real, none, none
+    near = real & (_apart(state, world, other) <= (grid.reach + grid.skin) ** 2)
+    place, filled, need = pick(near, min(grid.capacity, people))
+    return jnp.where(filled, order[jnp.minimum(place, people - 1)], me), filled, need, none
+
+
+def _by_cells(state: State, world: World, grid: Grid) -> tuple[Array, Array, Array, Array]:
+    """The same from the cells round each agent, and the longest span."""
+    people = state.position.shape[1]
+    me = jnp.arange(people, dtype=jnp.int32)
+    order, first, last = spans(state, world, grid)
+    in_order = take(state.position, order)
+    mine = jnp.zeros(people, jnp.int32).at[order].set(me)  # where each row stands in that order
+    room = jnp.arange(grid.span, dtype=jnp.int32)[:, None]
+    at = (first[:, None] + room).reshape(-1, people)  # (S x span, N) places in the order
+    between = world.offset(state.position, take(in_order, jnp.minimum(at, people - 1)))
+    near = (dot(between, between) <= (grid.reach + grid.skin) ** 2) & (at != mine) & state.alive
+    near &= (room < (last - first)[:, None]).reshape(-1, people)
+    place, filled, need = pick(near, min(grid.capacity, near.shape[0]))
+    span = jnp.minimum(place // grid.span, first.shape[0] - 1)
+    found = order[jnp.minimum(jnp.take_along_axis(first, span, axis=0) + place % grid.span, people - 1)]
+    return *_by_id(jnp.where(filled, found, me), filled, state.id), need, (last - first).max(initial=0)
+
+
+def pick(near: Array, room: int) -> tuple[Array, Array, Array]:
+    """Row numbers of the first `room` True entries of each column, (room, N), which of them there are, and the longest column's count.
+
+    The k-th entry stands behind all rows at which no more than k have been met, so counting those rows finds it: a few cheap operations
+    for each row and slot, without a scatter (10 000 people: a list in 2 ms, 7 ms with one).
+    """
+    rows, columns = near.shape
+    kind = jnp.int8 if rows < 127 - BLOCK else jnp.int16 if rows < 32767 - BLOCK else jnp.int32
+    blocks = jnp.pad(near, ((0, -rows % BLOCK), (0, 0))).reshape(-1, BLOCK, columns)
+    slot = jnp.arange(room, dtype=kind)[:, None]
+
+    def look(carry: tuple[Array, Array], block: Array) -> tuple[tuple[Array, Array], None]:
+        met, place = carry
+        for row in block:
+            met = met + row
+            place = place + (met <= slot)
+        return (met, place), None
+
+    start = (jnp.zeros(columns, kind), jnp.zeros((room, columns), kind))
+    (met, place), _ = lax.scan(look, start, blocks)
+    return place.astype(jnp.int32), slot < met, met.max(initial=0).astype(jnp.int32)
+
+
+def _by_id(index: Array, filled: Array, ids: Array) -> tuple[Array, Array]:
+    """The same slots in the order of ids, empty ones last. By counting who goes first: quicker than a sort of so few."""
+    last = jnp.iinfo(jnp.int32).max
+    label = jnp.where(filled, take(ids, index), last)
+    index, label = lax.optimization_barrier((index, label))  # type: ignore[no-untyped-call]
+
+    def count(rank: Array, one: Array) -> tuple[Array, None]:
+        return rank + (one < label), None
+
+    room = jnp.arange(index.shape[0], dtype=jnp.int32)[:, None]
+    rank = lax.scan(count, jnp.zeros_like(index), label, unroll=8)[0]
+    rank = jnp.where(filled, rank, last)
+
+    def put(out: Array, one: tuple[Array, Array]) -> tuple[Array, None]:
+        row, its_rank = one
+        return jnp.where(its_rank == room, row, out), None
+
+    me = jnp.broadcast_to(jnp.arange(index.shape[1], dtype=jnp.int32), index.shape)
+    ordered = lax.scan(put, me, (index, rank), unroll=8)[0]
+    return ordered, room < filled.sum(0, dtype=jnp.int32)
+
+
+def _along(index: Array, place: Array, filled: Array, state: State) -> Array:
+    """Rows at the slots `place` (T, N) of `index` (K, N); the agent's own where none."""
+    me = jnp.arange(state.position.shape[1], dtype=jnp.int32)
+    if not index.shape[0]:
+        return jnp.zeros_like(place)
+    return jnp.where(filled, jnp.take_along_axis(index, jnp.minimum(place, index.shape[0] - 1), axis=0), me)
+
+
+def wall_candidates(state: State, world: World, grid: Grid | None) -> tuple[Array, Array]:
+    """Wall features (M, N) in rising order that may count while the list is good, and how many the busiest agent needed."""
+    features, people = walls.feature_count(world), state.position.shape[1]
+    every = jnp.arange(features, dtype=jnp.int32)[:, None]
+    if grid is None:
+        return jnp.broadcast_to(every, (features, people)), jnp.zeros((), jnp.int32)
+    if world.near_walls.shape[-1] and world.near_walls_reach >= grid.wall_reach + grid.skin / 2:
+        rows, columns, _ = world.near_walls.shape
+        column, row = cells_of(state.position, world, columns, rows)
+        every = world.near_walls[row, column].T  # (C, N)
+    near = walls.candidates(state.position, every, world, grid.wall_reach, grid.skin / 2) & state.alive
+    place, filled, need = pick(near, min(grid.walls, near.shape[0]))
+    if every.shape[1] == 1:
+        return jnp.where(filled, place, features), need
+    return jnp.where(filled, jnp.take_along_axis(every, jnp.minimum(place, len(every) - 1), axis=0), features), need

@@ -1,0 +1,114 @@
+"""Choosing the plan on the host, from concrete positions."""
+
+import dataclasses
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.spatial import cKDTree
+
+from crowdlab import geometry, walls
+from crowdlab.neighbours.cells import Grid
+from crowdlab.neighbours.lists import Need, wall_candidates
+from crowdlab.state import Array, State, World
+
+FEW = 300  # people; up to here all are compared with all, and room for BLOCK neighbours costs less than compiling anew
+BLOCK = 32  # neighbours that small crowds always have room for
+CLOSE_BLOCK = 12  # touching neighbours that they always have room for
+
+MOST_CELLS = 1e6  # of the raster that lists the walls near each cell
+ROUNDING = 1e-6  # of a coordinate: the raster is made in double precision and looked up in single
+
+
+def plan_grid(
+    world: World, state: State, reach: float, wall_reach: float, *, dt: float, fastest: float, slack: float = 1.05
+) -> Grid:
+    """Choose cells, capacities and refresh interval on the host, from concrete positions.
+
+    `fastest`, m/s, is a speed that is seldom exceeded; whoever moves more than half the skin is noticed and the piece repeated. Room is
+    planned tight, because the work goes with the room and not with the neighbours found (1 000 people at 2 per m2: 430 us a step with
+    room for 40, 210 us with 24); a list that overflows is noticed too.
+    """
+    reach = max(reach, 0.1)
+    skin = max(0.15 * reach, 0.2)
+    refresh = int(np.clip(math.floor(skin / 2 / max(fastest * dt, 1e-9)), 1, 200))
+    half = 2
+    look = reach + skin
+    columns, rows = (max(1, min(int(length // (look / half)), 2000)) for length in world.size)
+    exact = Grid(columns, rows, half, 1, 1, 1, 1, reach, wall_reach, skin, refresh)
+    need = list_need(state, world, exact)
+    people = int(state.position.shape[1])
+    few = people <= FEW
+    return exact._replace(
+        half=0 if few else half,
+        span=min(people, max(BLOCK * few, int(need.span * slack) + 2)),
+        capacity=min(people, max(BLOCK * few, _rounded(int(need.neighbours * slack) + 1))),
+        touching=min(people, max(CLOSE_BLOCK * few, _rounded(int(need.touching * slack) + 1))),
+        walls=min(walls.feature_count(world), int(need.walls * slack) + 1),
+    )
+
+
+def enlarge(grid: Grid, need: Need, people: int, features: int, slack: float = 1.25) -> Grid:
+    """The same grid with room for what was needed."""
+    return grid._replace(
+        span=max(grid.span, min(people, int(int(need.span) * slack) + 2)),
+        capacity=max(grid.capacity, min(people, _rounded(int(int(need.neighbours) * slack) + 1))),
+        touching=max(grid.touching, min(people, _rounded(int(int(need.touching) * slack) + 1))),
+        walls=max(grid.walls, min(features, int(need.walls) + 1)),
+    )
+
+
+def _rounded(capacity: int) -> int:
+    """Next multiple of 4: few sizes, so that few programs are compiled."""
+    return -(-capacity // 4) * 4
+
+
+def list_need(state: State, world: World, grid: Grid) -> Need:
+    """Room that a list made now would need. Host: from concrete positions, by a tree of points."""
+    alive = np.asarray(state.alive)
+    place = np.asarray(world.wrap(state.position), float).T[alive] - np.asarray(world.lower)
+    if len(place) == 0:
+        return Need(0, 0, 0, 0)
+    tree = cKDTree(place, boxsize=world.size if world.periodic else None)
+    neighbours = tree.query_ball_point(place, grid.reach + grid.skin, return_length=True).max() - 1
+    radius = np.asarray(state.radius, float)[alive]
+    one, other = tree.query_pairs(2 * radius.max() + grid.skin, output_type="ndarray").T
+    apart = np.asarray(world.offset(place[one].T, place[other].T))
+    close = np.hypot(*apart) <= radius[one] + radius[other] + grid.skin
+    touching = np.bincount(np.concatenate((one[close], other[close])), minlength=1).max()
+    cells = np.clip((place / world.size * (grid.columns, grid.rows)).astype(int), 0, (grid.columns - 1, grid.rows - 1))
+    counts = np.zeros((grid.rows, grid.columns + 2 * grid.half), int)
+    np.add.at(counts, (cells[:, 1], cells[:, 0] + grid.half), 1)
+    width = 2 * grid.half + 1
+    span = np.lib.stride_tricks.sliding_window_view(counts, width, axis=1).sum(-1).max()
+    if world.periodic and grid.columns <= width:
+        span = counts.sum(1).max()
+    return Need(int(neighbours), int(touching), int(span), int(_walls_needed(state, with_wall_table(world, grid), grid)))
+
+
+@functools.partial(jax.jit, static_argnames="grid")
+def _walls_needed(state: State, world: World, grid: Grid) -> Array:
+    """Wall features that the busiest agent needs, () int32."""
+    return wall_candidates(state, world, grid)[1]
+
+
+def with_wall_table(world: World, grid: Grid) -> World:
+    """The world with a table of the wall features near each cell of a raster, so that nobody has to look at all walls. Host."""
+    return _with_wall_table(world, grid.wall_reach + grid.skin / 2)
+
+
+@functools.lru_cache(maxsize=16)
+def _with_wall_table(world: World, reach: float) -> World:
+    if not walls.feature_count(world):
+        return world
+    size = np.asarray(world.size)
+    cell = max(reach / 2, math.sqrt(size.prod() / MOST_CELLS))  # m
+    columns, rows = np.maximum(1, (size / cell).astype(int))
+    step = size / (columns, rows)
+    centre = np.asarray(world.lower) + (np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) + 0.5) * step
+    far = reach + math.hypot(*step) / 2 + ROUNDING * (1.0 + np.abs(centre).max())
+    near = geometry.features_near(np.asarray(world.walls), np.asarray(world.wall_vertices), centre.reshape(-1, 2), far)
+    table = jnp.asarray(near.reshape(rows, columns, -1), jnp.int32)
+    return dataclasses.replace(world, near_walls=table, near_walls_reach=reach)
