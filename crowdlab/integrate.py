@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from crowdlab import arithmetic
-from crowdlab.arithmetic import Vector, cross, dot, rounded
+from crowdlab.arithmetic import Vector, dot, root
 from crowdlab.params import param, pytree
 from crowdlab.state import Array, State, World
 
@@ -111,10 +111,10 @@ class Kinematics:
         # Drawn by id, never by row. The condition is one scalar, so that a run without noise does not pay for it.
         deviates = jax.lax.cond(
             jnp.any(jnp.asarray(self.noise) > 0),
-            lambda: normal_by_id(key, state.id, velocity.x.dtype),
-            lambda: Vector(x=jnp.zeros_like(velocity.x), y=jnp.zeros_like(velocity.y)),
+            lambda: normal_by_id(key, state.id, state.velocity.dtype),
+            lambda: Vector.of(jnp.zeros_like(state.velocity)),
         )
-        return self.limited(state, velocity + (self.noise * jnp.sqrt(self.dt)) * deviates)
+        return self.limited(state, Vector.of(velocity) + (self.noise * jnp.sqrt(self.dt)) * deviates)
 
     def limited(self, state: State, velocity: Any) -> Vector:
         """Velocities shortened to the limit of each."""
@@ -224,7 +224,7 @@ def limit_speed(velocity: Any, most: Array) -> Vector:
     """Velocities shortened to at most `most`, (N,) m/s; shorter ones are returned as they are."""
     square = dot(velocity, velocity)
     over = square > most**2
-    speed = jnp.sqrt(jnp.where(over, square, 1.0))
+    speed = root(jnp.where(over, square, 1.0))
     share = jnp.where(jnp.isinf(square), jnp.nan, most / speed)  # a square that overflows must not become a rest
     return arithmetic.where(over, share * Vector.of(velocity), velocity)
 
@@ -239,7 +239,7 @@ def turn(heading: Any, velocity: Any, dt: Array) -> Vector:
     heading = Vector.of(heading)
     moving = dot(velocity, velocity) > SLOWEST**2
     safe = arithmetic.where(moving, velocity, heading)
-    angle = -jnp.expm1(-TURNING * dt) * jnp.arctan2(cross(heading, safe), dot(heading, safe))
+    angle = -jnp.expm1(-TURNING * dt) * arithmetic.angle(heading, safe)
     c, s = jnp.cos(angle), jnp.sin(angle)
     turned = c * heading + s * heading.left
-    return arithmetic.where(moving, turned / jnp.sqrt(dot(turned, turned)), heading)
+    return arithmetic.where(moving, turned / root(dot(turned, turned)), heading)

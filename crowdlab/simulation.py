@@ -89,8 +89,8 @@ def trusted(
         if not may_repair:
             raise CapacityError(
                 f"{scenario.name}: lists needed {health.peak_neighbours} neighbours, {health.peak_touching} touching, spans of "
-                f"{health.peak_span} and {health.peak_walls} walls and somebody moved {health.largest_move:.3g} m; the grid given has room for "
-                f"{grid.capacity}, {grid.touching}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, "
+                f"{health.peak_span} and {health.peak_walls} walls and somebody moved {health.largest_move:.3g} m; the grid given has room "
+                f"for {grid.capacity}, {grid.touching}, {grid.span}, {grid.walls} and {grid.skin / 2:.3g} m. Pass grid={better}, "
                 "or leave grid out to have it planned."
             )
         grid = better

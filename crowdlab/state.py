@@ -53,8 +53,10 @@ class World:
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
     ways: Array  # (G, 3, rows, columns): unit vector towards the goal; 1 where it is in plain sight, -1 at walls
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
-    near_walls: Array = dataclasses.field(default_factory=lambda: np.zeros((1, 1, 0), np.int32))  # (rows, columns, C) int32
-    near_walls_reach: float = static(default=0.0)  # m; `near_walls` lists the features this near each cell of the box; none without it
+    near_walls: Any = dataclasses.field(default_factory=lambda: np.zeros((0, 1, 1), np.int32))  # (C, rows, columns) int32
+    near_walls_reach: float = static(
+        default=0.0
+    )  # m; `near_walls` lists the features this near each cell of the box; none without it
     lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
     size: tuple[float, float] = static(default=(1.0, 1.0))  # m
     periodic: bool = static(default=False)  # opposite sides are joined; for people only, walls do not reach across
@@ -75,7 +77,8 @@ class World:
             # Rounding of a tiny negative may land on the far edge.
             jnp.where(inside >= lower + size, lower, inside)
             for lower, size, inside in (
-                (lower, size, lower + (here - lower) % size) for here, lower, size in zip(position, self.lower, self.size, strict=True)
+                (lower, size, lower + (here - lower) % size)
+                for here, lower, size in zip(position, self.lower, self.size, strict=True)
             )
         )
         return Vector(x=x, y=y)

@@ -8,11 +8,11 @@ from jax import lax
 
 from crowdlab import commands as orders
 from crowdlab import walls
-from crowdlab.arithmetic import dot
+from crowdlab.arithmetic import Vector, dot
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
 from crowdlab.journeys import arrive
-from crowdlab.neighbours import Grid, NeighbourList, make_list, measure, tie_directions
+from crowdlab.neighbours import Grid, Need, NeighbourList, make_list, measure, tie_directions
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, pytree
 from crowdlab.state import Array, Health, State, World
@@ -49,7 +49,7 @@ def step(
     """
     old = orders.apply(queue, with_people(state, params))
 
-    def acceleration(now: State) -> Array:
+    def acceleration(now: State) -> Vector:
         return base.total(params, now, measure(listed, now, world, grid), world)
 
     moved = params.motion(old, acceleration, world, jax.random.fold_in(key, old.step))
@@ -71,7 +71,9 @@ def examine(old: State, new: State, listed: NeighbourList, world: World, stray: 
         return Health.good()
     old, new = lax.stop_gradient((old, new))
     moved = world.offset(listed.start, new.position)
-    through = old.alive & walls.crossed(old.position, (world.offset(old.position, new.position) + old.position).stacked, listed.walls)
+    through = old.alive & walls.crossed(
+        old.position, (world.offset(old.position, new.position) + old.position).stacked, listed.walls
+    )
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
     bad = through | lost
     who = jnp.argmax(bad)
@@ -80,6 +82,13 @@ def examine(old: State, new: State, listed: NeighbourList, world: World, stray: 
         first_bad_step=jnp.where(bad.any(), new.step, -1),
         bad_agent=jnp.where(bad.any(), old.id[who], -1),
         bad_wall=through[who] & ~lost[who],
+    )
+
+
+def needed(need: Need) -> Health:
+    """The room that a list needed, as part of the health."""
+    return Health.good().with_(
+        peak_neighbours=need.neighbours, peak_touching=need.touching, peak_span=need.span, peak_walls=need.walls
     )
 
 
@@ -104,6 +113,7 @@ def rollout(
 
     Static: `grid`, `steps`, `every`, `observe`. Traced: all else. `steps` is a multiple of `every`. Trouble is in `Run.health`.
     """
+    ties = tie_directions(state.id, key)
     frames, frames_per_list, steps_per_list = _cut(steps, every, 1 if grid is None else grid.refresh)
 
     def walk(going: Going, many: int) -> Going:
@@ -114,14 +124,9 @@ def rollout(
 
         return lax.scan(one, going, None, length=many)[0]
 
-    ties = tie_directions(state.id, key)
-
     def relist(state: State, health: Health) -> Going:
         listed, need = make_list(state, world, grid, ties)
-        seen = Health.good().with_(
-            peak_neighbours=need.neighbours, peak_touching=need.touching, peak_span=need.span, peak_walls=need.walls
-        )
-        return state, health.merge(seen), listed
+        return state, health.merge(needed(need)), listed
 
     def save(state: State, listed: NeighbourList) -> Saved:
         frame = Frames(

@@ -6,12 +6,13 @@ nearest point, and so has an outward corner. On one connected wall the feet are 
 the weight 1 - max(0, n . n_k) over the normals n_k already counted: a flat or finely bent wall is one wall, a right-angled room corner two.
 """
 
+import functools
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
-from crowdlab.arithmetic import Field, Vector, cross, dot, ordered_sum, rounded
+from crowdlab.arithmetic import Field, Vector, cross, dot, ordered_sum, root, rounded, take
 from crowdlab.params import pytree
 from crowdlab.state import Array, World
 
@@ -60,16 +61,25 @@ def look_up(index: Array, world: World) -> WallList:
     if not count or not index.shape[0]:
         empty, none = jnp.zeros(shape, world.walls.dtype), jnp.zeros(shape, bool)
         plane = Vector(x=empty, y=empty)
-        part = jnp.zeros(shape, jnp.int32)
-        return WallList(real=none, segment=none, start=plane, end=plane, along=plane, square=empty + 1, leaving=Vector.of((empty[None],) * 2), part=part)
+        return WallList(
+            real=none,
+            segment=none,
+            start=plane,
+            end=plane,
+            along=plane,
+            square=empty + 1,
+            leaving=Vector(x=empty[None], y=empty[None]),
+            part=jnp.zeros(shape, jnp.int32),
+        )
     real, segment, safe = index < count, index < many, jnp.minimum(index, count - 1)
 
     def ends(side: int) -> Vector:
-        return Vector.of([jnp.concatenate((world.walls[:, side, axis], world.wall_vertices[:, axis]))[safe] for axis in (0, 1)])
+        points = jnp.concatenate((world.walls[:, side], world.wall_vertices))  # (W + V, 2)
+        return Vector.of([take(points[:, axis], safe) for axis in (0, 1)])
 
     start, end = ends(0), ends(1)
     along = end - start
-    rays = jnp.pad(world.wall_directions, ((many, 0), (0, 0), (0, 0)))  # (W + V, D, 2)
+    rays = jnp.pad(world.wall_directions, ((many, 0), (0, 0), (0, 0))).transpose(1, 0, 2)  # (D, W + V, 2)
     return WallList(
         real=real,
         segment=segment,
@@ -77,8 +87,8 @@ def look_up(index: Array, world: World) -> WallList:
         end=end,
         along=along,
         square=jnp.where(segment, dot(along, along), 1.0),
-        leaving=Vector.of([rays[..., axis].T[:, safe] for axis in (0, 1)]),
-        part=world.wall_part[safe],
+        leaving=Vector.of([jnp.stack([take(ray[:, axis], safe) for ray in rays]) for axis in (0, 1)]),
+        part=take(world.wall_part, safe),
     )
 
 
@@ -90,7 +100,7 @@ def candidates(position: Array, index: Array, world: World, reach: float, slack:
     """
     listed = look_up(index, world)
     share, offset = _foot(position, listed, 0.0, 1.0)
-    margin = slack / jnp.sqrt(listed.square)
+    margin = slack / root(listed.square)
     may = jnp.where(listed.segment, (share > -margin) & (share < 1.0 + margin), _ahead(position, listed) <= slack + ON_END)
     return listed.real & may & (dot(offset, offset) <= (reach + slack) ** 2)
 
@@ -108,11 +118,8 @@ def _foot(position: Array, listed: WallList, least: float, most: float) -> tuple
 def _ahead(position: Array, listed: WallList) -> Array:
     """How far, (M, N) m, an agent stands beyond a vertex into the segment that goes farthest its way; 0 at a segment."""
     from_start = position - listed.start
-    ahead = None
-    for x, y in zip(*listed.leaving, strict=True):
-        into = dot(from_start, (x, y))
-        ahead = into if ahead is None else jnp.maximum(ahead, into)
-    return ahead
+    into = [dot(from_start, ray) for ray in zip(*listed.leaving, strict=True)]
+    return functools.reduce(jnp.maximum, into)
 
 
 def measure(position: Array, listed: WallList) -> Walls:
@@ -120,7 +127,7 @@ def measure(position: Array, listed: WallList) -> Walls:
     share, offset = _foot(position, listed, -jnp.inf, jnp.inf)
     counts = listed.real & jnp.where(listed.segment, (share > 0.0) & (share < 1.0), _ahead(position, listed) <= ON_END)
     square = jnp.where(counts, dot(offset, offset), 1.0)
-    distance = jnp.sqrt(jnp.maximum(square, SMALLEST**2))
+    distance = root(jnp.maximum(square, SMALLEST**2))
     normal = offset / distance
     return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, listed.part, counts))
 
@@ -132,7 +139,9 @@ def _weights(normal: Vector, distance: Array, part: Array, counts: Array) -> Arr
     slots = jnp.arange(distance.shape[0])[:, None]
 
     def take(k: Array | int, taken: Array) -> Array:
-        earlier = (distance[k] < distance) | ((distance[k] == distance) & (k < slots))  # the earlier slot goes first where distances tie
+        earlier = (distance[k] < distance) | (
+            (distance[k] == distance) & (k < slots)
+        )  # the earlier slot goes first where distances tie
         alike = jnp.minimum(dot((normal.x[k], normal.y[k]), normal), 1.0)
         return jnp.maximum(taken, jnp.where(earlier & counts[k] & (part[k] == part), alike, 0.0))
 
@@ -155,11 +164,4 @@ def crossed(before: Array, after: Array, listed: WallList) -> Array:
     splits = (from_side != 0) & (from_side * cross(listed.along, there) <= 0)
     # The sides of a vertex come from its own place, the same for all segments that end there: nothing slips in between.
     meets = cross(way, here) * cross(way, before - listed.end) <= 0
-    return _any(listed.real & listed.segment & splits & meets)
-
-
-def _any(rows: Array) -> Array:
-    found = rows[0]
-    for row in rows[1:]:
-        found = found | row
-    return found
+    return functools.reduce(jnp.logical_or, listed.real & listed.segment & splits & meets)

@@ -18,6 +18,7 @@ PACKAGE = ROOT / "crowdlab"
 ROOMS = (
     "errors",
     "params",
+    "arithmetic",
     "state",
     "geometry",
     "walls",

@@ -16,7 +16,7 @@ from crowdlab import params as numbers
 from crowdlab.errors import NonFiniteError
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, plan, simulate
-from crowdlab.walls import crossed
+from crowdlab.walls import crossed, look_up
 
 A, B, K, KAPPA, M, TAU, R = 2000.0, 0.08, 1.2e5, 2.4e5, 80.0, 0.5, 0.25
 ROWS, PIECE = 16, 2000
@@ -360,7 +360,7 @@ def test_nobody_passes_a_wall_unnoticed(speed: float, top: float) -> None:
 
 def test_landing_exactly_on_a_wall_is_noticed() -> None:
     # Two steps, each with one end on the wall, must not add up to an unseen passage; to slide or leave is no new fault.
-    world, wall = make_world([[(0.0, -5.0), (0.0, 5.0)]]), np.zeros((1, 5), int)
+    wall = look_up(np.zeros((1, 5), np.int32), make_world([[(0.0, -5.0), (0.0, 5.0)]]))
     before = real([(-0.05, 0), (0, 0), (0, 0), (-0.05, 6), (-0.05, 5)]).T
     after = real([(0, 0), (0.05, 0), (0, 1), (0, 6), (0, 5)]).T
-    assert crossed(before, after, wall, world).tolist() == [True, False, False, False, True]
+    assert crossed(before, after, wall).tolist() == [True, False, False, False, True]

@@ -18,6 +18,7 @@ import shapely
 from scenes import make_params, make_state, make_world, real
 
 from crowdlab import params as numbers
+from crowdlab.arithmetic import Vector
 from crowdlab.forces import FORCES, base
 from crowdlab.neighbours import find
 from crowdlab.params import Params
@@ -36,7 +37,7 @@ def _terms(params: Params, state: State, world: World, seed: int = 0) -> tuple[d
     """Every force apart and the sum of all, (2, N) m/s^2."""
     state = with_people(state, params)
     near, _ = find(state, world, None, jax.random.key(seed))
-    return base.each(params, state, near, world), base.total(params, state, near, world)
+    return base.each(params, state, near, world), base.total(params, state, near, world).stacked
 
 
 terms = jax.jit(_terms)
@@ -300,7 +301,7 @@ def gradients(params: Params, state: State, world: World) -> dict[str, Any]:
     def felt(force: Any, own: dict[str, jax.Array]) -> jax.Array:
         moved = state.with_(**own)
         near, _ = find(moved, world, None, jax.random.key(0))
-        return (weights * force(moved, near, world)).sum()
+        return (weights * Vector.of(force(moved, near, world)).stacked).sum()
 
     state = with_people(state, params)
     own = {f: getattr(state, f) for f in ("position", "velocity", "radius", "social_radius", "mass", "desired_speed", "heading")}

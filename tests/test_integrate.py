@@ -12,7 +12,7 @@ from scenes import make_params, make_scenario, make_state, make_world, real, run
 
 from crowdlab.commands import CommandQueue
 from crowdlab.integrate import MOTIONS, Motion, limit_speed, turn
-from crowdlab.neighbours import Grid, make_list
+from crowdlab.neighbours import Grid, make_list, tie_directions
 from crowdlab.params import Params
 from crowdlab.simulation import plan
 from crowdlab.state import State, World
@@ -42,13 +42,13 @@ def crowd(velocity: Any = (0.0, 0.0)) -> State:
 
 def test_limit_shortens_and_keeps_the_direction(x64: None) -> None:
     velocity = real([(3, 4), (0.3, 0.4), (0, 0), (-6, 8), (1, 0)]).T
-    limited = jax.jit(limit_speed)(velocity, real([2.5, 2.5, 2.5, 0.0, math.inf]))
+    limited = jax.jit(limit_speed)(velocity, real([2.5, 2.5, 2.5, 0.0, math.inf])).stacked
     np.testing.assert_allclose(limited.T, [(1.5, 2), (0.3, 0.4), (0, 0), (0, 0), (1, 0)], rtol=1e-15)
     assert (limited[:, 1] == velocity[:, 1]).all()
 
 
 def test_limit_has_finite_gradients() -> None:
-    gradient = jax.jit(jax.grad(lambda v: limit_speed(v, jnp.full(3, 1.0)).sum()))(real([(0, 0), (1, 0), (3, 4)]).T)
+    gradient = jax.jit(jax.grad(lambda v: limit_speed(v, jnp.full(3, 1.0)).stacked.sum()))(real([(0, 0), (1, 0), (3, 4)]).T)
     assert np.isfinite(gradient).all()
 
 
@@ -125,7 +125,7 @@ def smooth(kind: str) -> tuple[Params, State, World]:
 def after(params: Params, state: State, world: World, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
     key, queue = jax.random.key(0), CommandQueue.of((), 0)
     state = with_people(state, params)
-    listed, _ = make_list(state, world, None, key)
+    listed, _ = make_list(state, world, None, tie_directions(state.id, key))
     end = jax.lax.fori_loop(0, steps, lambda _, now: step(now, params, world, listed, None, queue, key)[0], state)
     return end.position, end.velocity
 
@@ -196,7 +196,7 @@ def test_heading_turns_by_a_share_of_the_angle(x64: None, dt: float) -> None:
 
 def test_heading_is_kept_when_slow(x64: None) -> None:
     heading = headed([0.3, 0.3, 0.3])
-    turned = jax.jit(turn)(heading, real([(0, 0), (0, -0.0999), (0, -0.1001)]).T, 0.1)
+    turned = jax.jit(turn)(heading, real([(0, 0), (0, -0.0999), (0, -0.1001)]).T, 0.1).stacked
     assert (turned[:, :2] == heading[:, :2]).all()
     assert (turned[:, 2] != heading[:, 2]).all()
 
@@ -211,7 +211,7 @@ def test_opposite_velocity_turns_too(x64: None) -> None:
 
 
 def test_heading_has_finite_gradients() -> None:
-    gradient = jax.jit(jax.grad(lambda v: turn(headed([0.0, 0.0, 0.0]), v, 0.1).sum()))(real([(0, 0), (-1, 0), (1, 0)]).T)
+    gradient = jax.jit(jax.grad(lambda v: turn(headed([0.0, 0.0, 0.0]), v, 0.1).stacked.sum()))(real([(0, 0), (-1, 0), (1, 0)]).T)
     assert np.isfinite(gradient).all()
 
 

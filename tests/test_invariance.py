@@ -63,7 +63,7 @@ def mirrored(v: np.ndarray) -> np.ndarray:
 @partial(jax.jit, static_argnums=3)
 def felt(params: Params, state: State, world: World, grid: Grid | None = None) -> tuple[jax.Array, Neighbours]:
     near, _ = find(state, world, grid, jax.random.key(0))
-    return base.total(params, state, near, world), near
+    return base.total(params, state, near, world).stacked, near
 
 
 def far(world: World, state: State, steps: int = SHORT) -> np.ndarray:
@@ -125,7 +125,7 @@ def test_permutation_by_id(chosen: str) -> None:
     world, state = scene()
     state = state.with_(position=state.position.at[:, 3:5].set(state.position[:, 2:3]))
     reaches = base.reaches(numbers().forces, 0.32)
-    grid = None if chosen == "all" else Grid(40, 40, 2 * (chosen == "grid"), ROWS, ROWS, 9, *reaches, 0.2, 4)
+    grid = None if chosen == "all" else Grid(40, 40, 2 * (chosen == "grid"), ROWS, ROWS, ROWS, 9, *reaches, 0.2, 4)
     order = np.random.default_rng(3).permutation(ROWS)
     params = numbers(noise=0.3)
     other = replace(params, "people.desired_speed", params.people.desired_speed[order])
@@ -152,7 +152,7 @@ def test_the_list_is_all_against_all_with_the_same_reach(double: bool) -> None:
     with jax.enable_x64(double):
         world, state = scene()
         reaches = base.reaches(numbers().forces, 0.32)
-        grid = Grid(40, 40, 2, ROWS, ROWS, 9, *reaches, 0.2, 1)
+        grid = Grid(40, 40, 2, ROWS, ROWS, ROWS, 9, *reaches, 0.2, 1)
         listed, near = felt(numbers(), state, world, grid)
         everybody, _ = felt(numbers(), state, world)
         assert near.mask.any()
@@ -298,7 +298,7 @@ def test_a_periodic_box_has_no_edge(double: bool) -> None:
         world = make_world(size=tuple(size), lower=(0.0, 0.0), periodic=True)
         params = make_params(("contact", "repulsion"), {"motion.dt": 0.005})
         reach, _ = base.reaches(params.forces, 0.25)
-        grid = Grid(6, 4, 2, ROWS, ROWS, 0, reach, 0.0, 0.2, 4)
+        grid = Grid(6, 4, 2, ROWS, ROWS, ROWS, 0, reach, 0.0, 0.2, 4)
 
         def way(shift: Any) -> np.ndarray:
             state = make_state((place + shift) % size, velocity)

@@ -20,7 +20,7 @@ from crowdlab.navigation.sight import in_sight, nearest_points
 from crowdlab.scenario import Scenario, build
 from crowdlab.state import State, World
 
-desired_direction = jax.jit(navigation.desired_direction)
+desired_direction = jax.jit(lambda state, world: navigation.desired_direction(state, world).stacked)
 distance_to_goal_in_sight = jax.jit(navigation.distance_to_goal_in_sight)
 reached = jax.jit(navigation.reached)
 
@@ -52,7 +52,7 @@ def walk(situation: Scenario, seconds: float, dt: float = 0.02) -> tuple[State, 
 
     def one(carry: tuple[State, jax.Array], _: None) -> tuple[tuple[State, jax.Array], jax.Array]:
         state, length = carry
-        step = dt * navigation.desired_direction(state, world)
+        step = dt * navigation.desired_direction(state, world).stacked
         before = state.position
         state = state.with_(position=before + step)
         hit = navigation.reached(state, before, world)

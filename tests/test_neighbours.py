@@ -12,12 +12,12 @@ from hypothesis import strategies as some
 from scenes import make_params, make_scenario, make_state, make_world, run
 
 from crowdlab import neighbours
+from crowdlab.arithmetic import ordered_sum
 from crowdlab.errors import CapacityError
-from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, find, list_need, make_list, plan_grid
+from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, find, list_need, make_list, plan_grid, tie_directions
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import plan, simulate
 from crowdlab.state import State, World
-from crowdlab.walls import ordered_sum
 
 MANY = 40  # rows of every random cloud; those not needed are dead
 SIDE = (12.0, 9.0)
@@ -26,7 +26,7 @@ Pairs = set[tuple[int, int]]
 
 
 def grid(columns: int, rows: int, *, half: int = 2, reach: float = 1.0, skin: float = 0.2) -> Grid:
-    return Grid(columns, rows, half, MANY, MANY, 4, reach, 1.0, skin, 1)
+    return Grid(columns, rows, half, MANY, MANY, MANY, 4, reach, 1.0, skin, 1)
 
 
 # Cells of half the reach plus skin; of the whole, and fewer than the five or three that are looked at; a single row.
@@ -41,7 +41,7 @@ def boxes() -> dict[bool, World]:
 @partial(jax.jit, static_argnums=2)
 def looked_up(state: State, world: World, chosen: Grid | None) -> tuple[Neighbours, Need, NeighbourList]:
     near, listed = find(state, world, chosen, KEY)
-    return near, make_list(state, world, chosen, KEY)[1], listed
+    return near, make_list(state, world, chosen, tie_directions(state.id, KEY))[1], listed
 
 
 def pairs(near: Neighbours) -> Pairs:
@@ -156,11 +156,11 @@ def test_one_is_never_ones_own_neighbour_and_those_on_one_point_are_listed(chose
     real = np.asarray(near.mask)
     np.testing.assert_allclose(np.asarray(near.distance)[real], 1e-6)
     offset = {
-        (i, j): np.asarray(near.offset)[:, k, i] for k, i in zip(*np.nonzero(real), strict=True) for j in [int(near.index[k, i])]
+        (i, j): np.stack(near.offset)[:, k, i] for k, i in zip(*np.nonzero(real), strict=True) for j in [int(near.index[k, i])]
     }
     for i, j in offset:
         np.testing.assert_array_equal(offset[i, j], -offset[j, i])
-    assert np.isfinite(np.asarray(near.normal)).all()
+    assert np.isfinite(np.stack(near.normal)).all()
 
 
 def test_far_outside_a_bounded_box_people_still_meet(boxes: dict[bool, World]) -> None:
@@ -187,7 +187,7 @@ def test_need_on_the_host_is_need_on_the_device(periodic: bool, boxes: dict[bool
         state = cloud(generator.uniform(0, 5, (33, 2)).astype(np.float32))
         _, need, _ = looked_up(state, boxes[periodic], GRIDS[chosen])
         host = list_need(state, boxes[periodic], GRIDS[chosen])
-        assert (int(need.neighbours), int(need.span), int(need.walls)) == tuple(map(int, host))
+        assert tuple(map(int, need)) == tuple(map(int, host))
 
 
 def test_the_plan_has_room_for_the_positions_it_was_made_from(boxes: dict[bool, World]) -> None:
@@ -207,7 +207,7 @@ def test_the_plan_of_an_empty_scene_can_be_used(boxes: dict[bool, World]) -> Non
     chosen = plan_grid(boxes[False], state, 1.3, 0.5, dt=0.01, fastest=2.0)
     assert chosen.capacity >= 1
     assert chosen.span >= 1
-    assert list_need(state, boxes[False], chosen) == (0, 0, 0)
+    assert list_need(state, boxes[False], chosen) == (0, 0, 0, 0)
 
 
 def test_too_little_room_is_told(boxes: dict[bool, World]) -> None:
@@ -229,11 +229,11 @@ def test_sums_run_strictly_from_first_to_last(terms: int) -> None:
 
 def test_zeros_in_between_change_no_bit_of_a_sum() -> None:
     generator = np.random.default_rng(9)
-    values = generator.normal(size=(2, 24, 200)).astype(np.float32)
+    values = generator.normal(size=(24, 200)).astype(np.float32)
     short = jax.jit(ordered_sum)(values)
     for room in (33, 40, 70):
-        padded = np.zeros((2, room, 200), np.float32)
-        padded[:, np.sort(generator.choice(room, 24, replace=False))] = values
+        padded = np.zeros((room, 200), np.float32)
+        padded[np.sort(generator.choice(room, 24, replace=False))] = values
         np.testing.assert_array_equal(jax.jit(ordered_sum)(padded), short)
 
 
@@ -264,7 +264,7 @@ def test_everybody_in_one_cell_is_refused_when_the_grid_was_given(gathering: Sce
         simulate(gathering, None, KEY, STEPS, every=STEPS, grid=small)
     message = str(caught.value)
     assert "scene: lists needed " in message
-    assert f"room for {small.capacity}, {small.span}, {small.walls} and {small.skin / 2:.3g} m" in message
+    assert f"room for {small.capacity}, {small.touching}, {small.span}, {small.walls} and {small.skin / 2:.3g} m" in message
     assert message.endswith("or leave grid out to have it planned.")
     advised = message.split("Pass grid=Grid(")[1].split("), or leave")[0]  # the advice can be pasted
     numbers = {
@@ -274,6 +274,6 @@ def test_everybody_in_one_cell_is_refused_when_the_grid_was_given(gathering: Sce
 
 
 def test_room_only_grows() -> None:
-    grown = neighbours.enlarge(GRIDS["few"], Need(*map(np.int64, (99, 99, 9))), 60, 6)
-    assert (grown.capacity, grown.span, grown.walls) == (60, 60, 6)
-    assert neighbours.enlarge(GRIDS["few"], Need(*map(np.int64, (1, 1, 1))), 60, 6) == GRIDS["few"]
+    grown = neighbours.enlarge(GRIDS["few"], Need(*map(np.int64, (99, 99, 99, 9))), 60, 6)
+    assert (grown.capacity, grown.touching, grown.span, grown.walls) == (60, 60, 60, 6)
+    assert neighbours.enlarge(GRIDS["few"], Need(*map(np.int64, (1, 1, 1, 1))), 60, 6) == GRIDS["few"]

@@ -33,7 +33,7 @@ def pressed(x64: None) -> Params:
 @jax.jit
 def felt(params: Params, state: State, world: World) -> jax.Array:
     near, _ = find(state, world, None, jax.random.key(0))
-    return base.total(params, state, near, world)
+    return base.total(params, state, near, world).stacked
 
 
 def push(params: Params, world: World, place: Any) -> Points:
@@ -211,9 +211,9 @@ def raw(rows: Points) -> World:
 
 
 EVERY = jnp.broadcast_to(jnp.arange(3 * SOME, dtype=jnp.int32)[:, None], (3 * SOME, SOME))
-measured = jax.jit(walls.measure)
-may_count = jax.jit(walls.candidates)
-through = jax.jit(walls.crossed)
+measured = jax.jit(lambda place, world: walls.measure(place, walls.look_up(EVERY, world)))
+may_count = jax.jit(lambda place, world, reach, slack: walls.candidates(place, EVERY, world, reach, slack))
+through = jax.jit(lambda before, after, world: walls.crossed(before, after, walls.look_up(EVERY, world)))
 
 
 @settings(max_examples=200, deadline=None)
@@ -221,7 +221,7 @@ through = jax.jit(walls.crossed)
 def test_distances_are_those_of_shapely(rows: Any, place: Any) -> None:
     with jax.enable_x64(True):
         rows, place = fill(rows), fill(place)
-        found = measured(jnp.asarray(place.T), EVERY, raw(rows))
+        found = measured(jnp.asarray(place.T), raw(rows))
         ours = np.where(np.asarray(found.weight) > 0, np.asarray(found.distance), np.inf).min(0)
     theirs = shapely.distance(shapely.linestrings(rows)[:, None], shapely.points(place)).min(0)
     np.testing.assert_allclose(ours, np.maximum(theirs, walls.SMALLEST), atol=1e-10)
@@ -233,7 +233,7 @@ def test_whatever_counts_after_a_short_walk_was_a_candidate(rows: Any, place: An
     with jax.enable_x64(True):
         rows, place = fill(rows), fill(place)
         moved = place + 0.999 * slack * np.array([math.cos(turn), math.sin(turn)])
-        near = measured(jnp.asarray(moved.T), EVERY, raw(rows))
+        near = measured(jnp.asarray(moved.T), raw(rows))
         candidates = may_count(jnp.asarray(place.T), raw(rows), reach, slack)
     counts = (np.asarray(near.weight) > 0) & (np.asarray(near.distance) <= reach)
     assert not (counts & ~np.asarray(candidates)).any()
@@ -244,7 +244,7 @@ def test_whatever_counts_after_a_short_walk_was_a_candidate(rows: Any, place: An
 def test_who_goes_through_a_wall_is_who_shapely_says(rows: Any, before: Any, after: Any) -> None:
     with jax.enable_x64(True):
         rows, before, after = fill(rows), fill(before), fill(after)
-        ours = np.asarray(through(jnp.asarray(before.T), jnp.asarray(after.T), EVERY, raw(rows)))
+        ours = np.asarray(through(jnp.asarray(before.T), jnp.asarray(after.T), raw(rows)))
     ways, lines = shapely.linestrings(np.stack((before, after), 1)), shapely.linestrings(rows)
     # To start on a wall or to slide along it is not to go through; to end on it is, by our rule, and by theirs may be either.
     certain = shapely.crosses(ways[:, None], lines) & (shapely.distance(shapely.points(before)[:, None], lines) > 1e-9)
@@ -257,12 +257,12 @@ def test_who_goes_through_a_wall_is_who_shapely_says(rows: Any, before: Any, aft
 def test_a_step_through_a_corner_does_not_slip_between_two_walls() -> None:
     world = make_world(chain([(-1, 0), (0, 0), (1, 0)]))
     index = jnp.arange(2, dtype=jnp.int32)[:, None]
-    assert walls.crossed(jnp.asarray([[0.0], [0.1]]), jnp.asarray([[0.0], [-0.1]]), index, world).all()
+    assert walls.crossed(jnp.asarray([[0.0], [0.1]]), jnp.asarray([[0.0], [-0.1]]), walls.look_up(index, world)).all()
 
 
 def test_without_walls_nothing_is_felt_or_crossed() -> None:
     world = make_world()
-    none = jnp.zeros((0, 3), jnp.int32)
-    assert walls.candidates(jnp.zeros((2, 3)), world, 1.0, 0.1).shape == (0, 3)
-    assert walls.measure(jnp.zeros((2, 3)), none, world).total(jnp.zeros((0, 3))).tolist() == [0, 0, 0]
-    assert not walls.crossed(jnp.zeros((2, 3)), jnp.ones((2, 3)), none, world).any()
+    none = walls.look_up(jnp.zeros((0, 3), jnp.int32), world)
+    assert walls.candidates(jnp.zeros((2, 3)), jnp.zeros((0, 1), jnp.int32), world, 1.0, 0.1).shape == (0, 3)
+    assert walls.measure(jnp.zeros((2, 3)), none).total(jnp.zeros((0, 3))).tolist() == [0, 0, 0]
+    assert not walls.crossed(jnp.zeros((2, 3)), jnp.ones((2, 3)), none).any()

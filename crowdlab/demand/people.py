@@ -246,4 +246,4 @@ def assemble(crowd: Crowd, world: World) -> State:
 
 @jax.jit
 def _look(state: State, world: World) -> tuple[Array, Array]:
-    return desired_direction(state, world), distance_to_goal_in_sight(state, world)
+    return desired_direction(state, world).stacked, distance_to_goal_in_sight(state, world)

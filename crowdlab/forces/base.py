@@ -24,12 +24,12 @@ NEGLIGIBLE = 1e-3  # N; a social force below this is exactly zero, so that no re
 class Force(Protocol):
     """Frozen parameters plus one law. Pure: same inputs, same output, no key, no clock.
 
-    Parameters may be () or (N,); both broadcast against (N,), (K, N) and (2, K, N).
+    Parameters may be () or (N,); both broadcast against (N,) and (K, N).
     A force that looks at walls also has `wall_reach(radius)`, in m; one that is stable only below some time step `longest_step()`, in s.
     """
 
-    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
-        """Acceleration of every agent, (2, N) m/s^2 (a law in newtons divides by the mass)."""
+    def __call__(self, state: State, near: Neighbours, world: World) -> Vector | Array:
+        """Acceleration of every agent, m/s^2, a Vector of (N,) or an array (2, N) (a law in newtons divides by the mass)."""
         ...
 
     def reach(self, radius: float) -> float:

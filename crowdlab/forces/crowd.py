@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from crowdlab.arithmetic import dot
+from crowdlab.arithmetic import Vector, dot
 from crowdlab.forces.base import NEGLIGIBLE, force, largest
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.neighbours import Neighbours
@@ -37,7 +37,7 @@ class Driving:
         source="our choice: off, as in the paper",
     )
 
-    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+    def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
         # A goal nearer than the braking distance scales v0 by distance / braking distance; 0 must mean off, not 0 / 0.
         braking = jnp.asarray(self.braking_distance)
 
@@ -71,7 +71,7 @@ class Repulsion:
         default=0.08, unit="m", low=0.02, high=1.0, least=1e-3, doc="e-folding distance, B", source=HFV, log=True
     )
 
-    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+    def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
         gap = near.distance - state.social_radius - near.social_radius  # (K, N)
         push = exponential(self.strength, gap, self.falloff)
         return near.total(push * near.normal) / state.mass  # (2, N)
@@ -92,12 +92,12 @@ class Contact:
     compression: float = param(default=1.2e5, unit="kg/s^2", low=0.0, high=2.4e5, doc="stiffness of a body, k", source=HFV)
     friction: float = param(default=2.4e5, unit="kg/(m s)", low=0.0, high=4.8e5, doc="sliding friction, kappa", source=HFV)
 
-    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
-        near = near.touching
-        overlap = jnp.maximum(state.radius + near.radius - near.distance, 0.0)  # (T, N)
-        sliding = dot(near.at(state.velocity) - state.velocity, near.normal.left)  # (T, N) m/s
-        push = self.compression * near.normal + self.friction * sliding * near.normal.left
-        return near.total(overlap * push) / state.mass
+    def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
+        pairs = near.touching
+        overlap = jnp.maximum(state.radius + pairs.radius - pairs.distance, 0.0)  # (T, N)
+        sliding = dot(pairs.at(state.velocity) - state.velocity, pairs.normal.left)  # (T, N) m/s
+        push = self.compression * pairs.normal + self.friction * sliding * pairs.normal.left
+        return pairs.total(overlap * push) / state.mass
 
     def reach(self, radius: float) -> float:
         """Bodies touch at the sum of two radii."""

@@ -2,12 +2,12 @@
 
 import jax.numpy as jnp
 
-from crowdlab.arithmetic import dot
+from crowdlab.arithmetic import Vector, dot
 from crowdlab.forces.base import force
 from crowdlab.forces.crowd import HFV, exponential, exponential_range
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import param
-from crowdlab.state import Array, State, World
+from crowdlab.state import State, World
 
 
 @force
@@ -23,7 +23,7 @@ class WallRepulsion:
         default=0.08, unit="m", low=0.01, high=1.0, least=1e-3, doc="e-folding distance of a wall, B", source=HFV, log=True
     )
 
-    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+    def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
         push = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff)  # (M, N)
         return near.walls.total(push * near.walls.normal) / state.mass
 
@@ -51,7 +51,7 @@ class WallContact:
         default=2.4e5, unit="kg/(m s)", low=0.0, high=4.8e5, doc="sliding friction at a wall, kappa", source=HFV
     )
 
-    def __call__(self, state: State, near: Neighbours, world: World) -> Array:
+    def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
         overlap = jnp.maximum(state.radius - near.walls.distance, 0.0)  # (M, N)
         sliding = dot(state.velocity, near.walls.normal.left)  # (M, N) m/s
         push = self.compression * near.walls.normal - self.friction * sliding * near.walls.normal.left

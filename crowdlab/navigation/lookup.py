@@ -6,11 +6,12 @@ than the square's diagonal apart), and if the agent is farther than cell / sqrt(
 raster is chosen so that bodies keep that distance (see fields.choose_cell).
 """
 
+import functools
 import math
 
 import jax.numpy as jnp
 
-from crowdlab.arithmetic import Vector, cross, dot, rounded, where
+from crowdlab.arithmetic import Vector, cross, dot, root, rounded, take, where
 from crowdlab.state import Array, State, World
 
 TINY = 1e-12  # m^2, guards square roots and divisions for gradients: a shorter vector has no direction
@@ -57,35 +58,26 @@ def reached(state: State, before: Array, world: World) -> Array:
         square = _closest(state.position, start, end, 0.0)[1]
         squares.append(square)
         hit.append(_crosses(before, state.position, start, end) | (square < TINY))
-    close = _least(squares) <= reach**2
+    close = functools.reduce(jnp.minimum, squares) <= reach**2
     inside = _inside(state.position, edges)
-    return (jnp.where(leaves, _any(hit), close) | inside) & state.alive & (state.arrived < 0) & (state.goal >= 0)
-
-
-def _any(hits: list[Array]) -> Array:
-    found = hits[0]
-    for hit in hits[1:]:
-        found = found | hit
-    return found
-
-
-def _least(values: list[Array]) -> Array:
-    least = values[0]
-    for value in values[1:]:
-        least = jnp.minimum(least, value)
-    return least
+    return (
+        (jnp.where(leaves, functools.reduce(jnp.logical_or, hit), close) | inside)
+        & state.alive
+        & (state.arrived < 0)
+        & (state.goal >= 0)
+    )
 
 
 def _unit(vector: Vector) -> Vector:
     """Vectors of length one; shorter than a micrometre gives zero."""
     square = dot(vector, vector)
     some = square > TINY
-    return where(some, vector / jnp.sqrt(jnp.where(some, square, 1.0)), (0.0, 0.0))
+    return where(some, vector / root(jnp.where(some, square, 1.0)), (0.0, 0.0))
 
 
 def _of_goal(values: Array, state: State) -> Array:
     """What belongs to each agent's goal, (G,) -> (N,); nothing is looked up where there is one goal only."""
-    return values[0] if values.shape[0] == 1 else values[jnp.maximum(state.goal, 0)]
+    return values[0] if values.shape[0] == 1 else take(values, jnp.maximum(state.goal, 0))
 
 
 def _edges(state: State, world: World) -> list[tuple[Vector, Vector]]:
@@ -109,7 +101,7 @@ def _closest(position: Array, start: Vector, end: Vector, margin: Array | float)
     square = dot(along, along)
     some = square > TINY
     safe = jnp.where(some, square, 1.0)
-    least = jnp.where(some, jnp.minimum(margin / jnp.sqrt(safe), 0.5), 0.5)
+    least = jnp.where(some, jnp.minimum(margin / root(safe), 0.5), 0.5)
     fraction = jnp.where(some, -dot(offset, along) / safe, 0.5)
     offset = offset + along * jnp.clip(fraction, least, 1.0 - least)
     return offset, dot(offset, offset)
@@ -146,7 +138,7 @@ def _interpolate(state: State, world: World) -> tuple[Vector, Array]:
     goal = jnp.zeros_like(row) if goals == 1 else jnp.maximum(state.goal, 0)
     node = (goal * channels * rows + row) * columns + column + corner % 2 + corner // 2 * columns
     table = world.ways.reshape(-1)
-    ways_x, ways_y, marks = (table[node + channel * rows * columns] for channel in range(3))  # (4, N) each
+    ways_x, ways_y, marks = (take(table, node + channel * rows * columns) for channel in range(3))  # (4, N) each
     trusted = jnp.where(marks > MARKED, weights, 0.0)
     some = _sum(trusted) > 1e-4
     weights = jnp.where(some, trusted, weights)
@@ -157,7 +149,7 @@ def _interpolate(state: State, world: World) -> tuple[Vector, Array]:
         best = where(weights[k] > heaviest, (ways_x[k], ways_y[k]), best)
         heaviest = jnp.maximum(weights[k], heaviest)
     faint = dot(way, way) < 1e-2 * _sum(weights) ** 2
-    return where(faint, best, way), _least(list(marks)) > SEEN
+    return where(faint, best, way), functools.reduce(jnp.minimum, marks) > SEEN
 
 
 def _sum(four: Array) -> Array:
@@ -183,7 +175,8 @@ def _inside(position: Array, edges: list[tuple[Vector, Vector]]) -> Array:
     if len(edges) < 3:
         return jnp.zeros(position.shape[1], bool)
     x, y = position
-    gap, length, inside = Vector(x=0.0, y=0.0), 0.0, jnp.zeros(x.shape, bool)
+    zero, inside = jnp.zeros_like(x), jnp.zeros(x.shape, bool)
+    gap, length = Vector(x=zero, y=zero), zero
     for start, end in edges:
         gap = gap + (end - start)
         length = length + jnp.abs(end.x - start.x) + jnp.abs(end.y - start.y)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
+from crowdlab.arithmetic import take
 from crowdlab.state import Array, State, World
 
 
@@ -37,7 +38,7 @@ def spans(state: State, world: World, grid: Grid) -> tuple[Array, Array, Array]:
     count, people = grid.columns * grid.rows, state.position.shape[1]
     cell = jnp.where(state.alive, row * grid.columns + column, count)  # dead rows sort behind every cell
     order = _sorted_rows(cell, count, people)
-    start = jnp.searchsorted(cell[order], jnp.arange(count + 1)).astype(jnp.int32)
+    start = jnp.searchsorted(take(cell, order), jnp.arange(count + 1)).astype(jnp.int32)
     lows, highs = [], []
     whole = world.periodic and grid.rows <= 2 * grid.half + 1
     for step in range(grid.rows) if whole else range(-grid.half, grid.half + 1):
@@ -46,8 +47,8 @@ def spans(state: State, world: World, grid: Grid) -> tuple[Array, Array, Array]:
         other = other % grid.rows
         for first, last in _pieces(column, grid.columns, grid.half, world.periodic):
             valid = (last >= first) & (inside | world.periodic)
-            lows.append(jnp.where(valid, start[other * grid.columns + first], 0))
-            highs.append(jnp.where(valid, start[other * grid.columns + jnp.maximum(last, 0) + 1], 0))
+            lows.append(jnp.where(valid, take(start, other * grid.columns + first), 0))
+            highs.append(jnp.where(valid, take(start, other * grid.columns + jnp.maximum(last, 0) + 1), 0))
     return order, jnp.stack(lows), jnp.stack(highs)
 
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import lax
 
 from crowdlab import walls
-from crowdlab.arithmetic import Field, Vector, dot, ordered_sum, where
+from crowdlab.arithmetic import Field, Vector, dot, ordered_sum, take, where
 from crowdlab.neighbours.cells import Grid
-from crowdlab.neighbours.lists import NeighbourList, Slots, make_list, take, tie_directions
+from crowdlab.neighbours.lists import NeighbourList, Slots, make_list, tie_directions
 from crowdlab.params import pytree
 from crowdlab.state import Array, State, World
 
@@ -67,7 +67,7 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
     )
 
 
-def _cut(pairs: Pairs, near: Array) -> dict[str, Array]:
+def _cut(pairs: Pairs, near: Array) -> dict[str, Any]:
     """The fields of `pairs`, with only those slots real that are `near` too."""
     return {**vars(pairs), "mask": pairs.mask & near}
 

@@ -110,5 +110,5 @@ def _with_wall_table(world: World, reach: float) -> World:
     centre = np.asarray(world.lower) + (np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) + 0.5) * step
     far = reach + math.hypot(*step) / 2 + ROUNDING * (1.0 + np.abs(centre).max())
     near = geometry.features_near(np.asarray(world.walls), np.asarray(world.wall_vertices), centre.reshape(-1, 2), far)
-    table = jnp.asarray(near.reshape(rows, columns, -1), jnp.int32)
+    table = jnp.asarray(near.T.reshape(-1, rows, columns), jnp.int32)
     return dataclasses.replace(world, near_walls=table, near_walls_reach=reach)

@@ -16,6 +16,7 @@ from crowdlab.state import State
 
 PLACES = 40  # places along each side of the box at which walls are counted
 CROWDED = 0.75  # share of what somebody sees that a crowd packed at a door fills
+PACKED = 12  # people who may touch one in such a crowd, those a skin away included
 PACKING = math.pi / math.sqrt(12)  # share of the floor that equal discs cover at most
 
 
@@ -24,11 +25,13 @@ def plan_with_room(scenario: Scenario, params: Params, state: State) -> Grid:
     grid, world = simulation.plan(scenario, params, state, sliders=True), scenario.world
     sides = [np.linspace(0.0, 1.0, PLACES) * length + start for start, length in zip(world.lower, world.size, strict=True)]
     places = jnp.asarray(np.stack(np.meshgrid(*sides)).reshape(2, -1), state.position.dtype)
-    need = list_need(state.with_(position=places, alive=jnp.ones(places.shape[1], bool)), world, grid)
+    everywhere = state.with_(position=places, alive=jnp.ones(places.shape[1], bool), radius=jnp.zeros(places.shape[1]))
+    need = list_need(everywhere, world, grid)
     packed = (
         CROWDED * PACKING * ((grid.reach + grid.skin) / float(np.median(np.asarray(state.radius)))) ** 2 if state.id.size else 0.0
     )
     return grid._replace(
         capacity=max(grid.capacity, min(state.id.size, 8 * math.ceil(packed / 8))),
+        touching=max(grid.touching, min(state.id.size, PACKED)),
         walls=max(grid.walls, min(walls.feature_count(world), int(need.walls) + 2)),
     )
