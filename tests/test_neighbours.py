@@ -5,6 +5,7 @@ import math
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +16,7 @@ from crowdlab import neighbours
 from crowdlab.arithmetic import ordered_sum
 from crowdlab.errors import CapacityError
 from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, find, list_need, make_list, plan_grid, tie_directions
+from crowdlab.neighbours.lists import pick
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import plan, simulate
 from crowdlab.state import State, World
@@ -104,6 +106,59 @@ def test_the_list_holds_the_pairs_of_all_against_all(
     # Each pair once, and both know of it.
     assert int(near.mask.sum()) == len(pairs(near))
     assert {(j, i) for i, j in pairs(near)} == pairs(near)
+
+
+# No multiple of the reach, thinner than a cell, fewer than three cells on a side, smaller than the reach, wide and empty.
+BOXES = [(7.3, 5.9), (3.7, 11.0), (2.5, 2.5), (13.0, 0.9), (0.8, 0.7), (5.0, 2.2), (300.0, 40.0), (31.0, 29.0)]
+fraction = some.one_of(some.floats(-0.25, 1.25, width=32), some.sampled_from([0.0, 1.0, 0.5, -1e-9, 1 + 1e-7]))
+spread = some.sampled_from([1.0, 0.3, 0.02])  # everywhere, in a heap, on one spot
+
+
+@pytest.mark.parametrize("size", BOXES, ids=str)
+@pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
+@settings(max_examples=70, deadline=None)
+@given(shares=some.lists(some.tuples(fraction, fraction), max_size=MANY), spread=spread, start=some.tuples(fraction, fraction))
+def test_a_thousand_clouds_in_any_box(
+    shares: list[tuple[float, float]], spread: float, start: tuple[float, float], size: tuple[float, float], periodic: bool
+) -> None:
+    reach, skin = (0.23 * min(size), 0.02 * min(size)) if periodic else (1.0, 0.2)  # half the box must hold what one looks at
+    columns, rows = (max(1, int(side // ((reach + skin) / 2))) for side in size)
+    chosen = Grid(columns, rows, 2, MANY, MANY, MANY, 0, reach, 0.0, skin, 1)
+    place = (np.array(shares, np.float32).reshape(-1, 2) * spread + np.array(start, np.float32) * (1 - spread)) * np.float32(size)
+    world = make_world(size=size, lower=(0.0, 0.0), periodic=periodic)
+    near, need, _ = looked_up(cloud(place), world, chosen)
+    everybody, *_ = looked_up(cloud(place), world, None)
+    assert pairs(near) == pairs(dataclasses.replace(everybody, mask=everybody.mask & (everybody.distance < reach)))
+    assert max(need.neighbours, need.touching) <= MANY
+
+
+@pytest.mark.parametrize("name", [*GRIDS, None])
+@pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
+@settings(max_examples=30, deadline=None)
+@given(place=clouds, radii=some.lists(some.floats(0.0625, 0.375, width=32), min_size=MANY, max_size=MANY))
+def test_those_who_touch_are_those_whose_bodies_overlap(
+    place: np.ndarray, radii: list[float], name: str | None, periodic: bool, boxes: dict[bool, World]
+) -> None:
+    if periodic:
+        place = place[(np.abs(place) < 100).all(1)]
+    state = cloud(place).with_(radius=jnp.asarray(radii, jnp.float32))
+    near, *_ = looked_up(state, boxes[periodic], None if name is None else GRIDS[name])
+    everybody, *_ = looked_up(state, boxes[periodic], None)
+    overlaps = everybody.mask & (everybody.distance < state.radius + state.radius[everybody.index])
+    assert pairs(near.touching) == pairs(dataclasses.replace(everybody, mask=overlaps))
+    assert {(j, i) for i, j in pairs(near.touching)} == pairs(near.touching)
+
+
+@settings(max_examples=100, deadline=None)
+@given(rows=some.integers(0, 70), room=some.integers(0, 9), seed=some.integers(0, 2**31), share=some.floats(0, 1))
+def test_picking_finds_the_first_that_are_true(rows: int, room: int, seed: int, share: float) -> None:
+    near = np.random.default_rng(seed).random((rows, 5)) < share
+    place, filled, most = map(np.asarray, pick(jnp.asarray(near), room))
+    assert most == near.sum(0).max(initial=0)
+    for column in range(5):
+        found = np.nonzero(near[:, column])[0][:room]
+        assert filled[:, column].sum() == len(found)
+        np.testing.assert_array_equal(place[: len(found), column], found)
 
 
 @settings(max_examples=200, deadline=None)

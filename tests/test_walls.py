@@ -15,7 +15,8 @@ from scenes import make_params, make_state, make_world, run
 
 from crowdlab import walls
 from crowdlab.forces import base
-from crowdlab.neighbours import find
+from crowdlab.neighbours import Grid, find, make_list, tie_directions, with_wall_table
+from crowdlab.neighbours.lists import wall_candidates
 from crowdlab.params import Params
 from crowdlab.state import State, World
 
@@ -266,3 +267,42 @@ def test_without_walls_nothing_is_felt_or_crossed() -> None:
     assert walls.candidates(jnp.zeros((2, 3)), jnp.zeros((0, 1), jnp.int32), world, 1.0, 0.1).shape == (0, 3)
     assert walls.measure(jnp.zeros((2, 3)), none).total(jnp.zeros((0, 3))).tolist() == [0, 0, 0]
     assert not walls.crossed(jnp.zeros((2, 3)), jnp.ones((2, 3)), none).any()
+
+
+# The table of walls near each cell of a raster
+def palisade(count: int) -> World:
+    """A corridor of two walls in the middle, and `count` short walls far from it."""
+    corridor = np.concatenate((straight(1, 30.0) + np.array((0, -1.5)), straight(1, 30.0) + np.array((0, 1.5))))
+    x = np.linspace(-18, 18, count)
+    far = np.stack((np.stack((x, np.full(count, 15.0)), 1), np.stack((x, np.full(count, 16.0)), 1)), 1)
+    return make_world(np.concatenate((corridor, far)), [(14.0, 0.0)])
+
+
+PLAN = Grid(1, 1, 0, 8, 8, 8, 6, 1.0, 1.2, 0.3, 5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=segments, place=some.lists(some.tuples(some.floats(-30, 30), some.floats(-30, 30)), min_size=1, max_size=SOME))
+def test_the_table_leaves_out_nothing_that_may_count(rows: Any, place: Any) -> None:
+    world = make_world(fill(rows))
+    state, plan = make_state(fill(place)), PLAN._replace(walls=walls.feature_count(world))
+    tabled, needed = wall_candidates(state, with_wall_table(world, plan), plan)
+    plain, expected = wall_candidates(state, world, plan)
+    np.testing.assert_array_equal(tabled, plain[: len(tabled)])  # a table with fewer entries than there is room for is shorter
+    assert (np.asarray(plain[len(tabled) :]) == walls.feature_count(world)).all()
+    assert needed == expected
+
+
+def test_far_walls_change_no_bit_and_cost_no_work() -> None:
+    params = make_params(("driving", *NAMES), {"motion.dt": 0.01, "people.desired_speed": 1.3})
+    state = make_state([(0.3 * i, 0.9 - 0.2 * i) for i in range(9)], goal=0)
+    ends, largest = [], []
+    for count in (10, 1000):
+        world = palisade(count)
+        tabled = with_wall_table(world, PLAN)
+        ends += [np.asarray(run(one, params, state, 40, grid=PLAN).final.position).tobytes() for one in (world, tabled)]
+        listing = jax.make_jaxpr(make_list, static_argnums=2)(state, tabled, PLAN, tie_directions(state.id, jax.random.key(0)))
+        shapes = [out.aval.shape for equation in listing.eqns for out in equation.outvars if len(out.aval.shape) > 1]
+        largest.append(max(math.prod(shape) for shape in shapes if shape[-1] == len(state.id)))
+    assert len(set(ends)) == 1
+    assert largest[0] == largest[1]
