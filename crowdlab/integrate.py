@@ -7,7 +7,7 @@ off, speeds are limited, somebody leaves. There the higher orders are lost (Kost
 
 import math
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,8 @@ class Motion(Protocol):
     """How agents move during one step."""
 
     dt: Any  # s
+    damping_limit: float  # d: a velocity that decays at the rate c is stable for dt c < d
+    swing_limit: float  # s: an undamped swing of angular frequency w is stable for dt w < s; 0 never
 
     def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
         """State one `dt` later, `step` increased by one; dead rows stay as they are.
@@ -57,6 +59,9 @@ class Kinematics:
     The limits shorten a velocity and keep its direction, also those between the ends of a step. The noise comes once per step: it adds
     sqrt(dt) times a normal deviate to each component of the new velocity.
     """
+
+    damping_limit: ClassVar[float] = 2.0
+    swing_limit: ClassVar[float] = 2.0
 
     dt: Any = param(
         default=0.001,
@@ -158,6 +163,8 @@ class ExplicitEuler(Kinematics):
         Hairer, Lubich & Wanner, Geometric Numerical Integration (2006), I.1.2.
     """
 
+    swing_limit: ClassVar[float] = 0.0
+
     def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
         velocity = self.shaken(state, state.velocity + self.dt * acceleration(state), key)
         return self.end(state, self.limited(state, state.velocity), velocity, world)
@@ -191,8 +198,11 @@ class RungeKutta(Kinematics):
 
     References:
         Kutta, Zeitschrift fuer Mathematik und Physik 46 (1901) 435; Hairer, Norsett & Wanner, Solving Ordinary Differential Equations I
-        (1993), II.1, table 1.2.
+        (1993), II.1, table 1.2. Limits of stability: Hairer & Wanner, the same II (1996), IV.2, figure 2.1.
     """
+
+    damping_limit: ClassVar[float] = 2.785
+    swing_limit: ClassVar[float] = 2.828
 
     def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
         half = jnp.asarray(self.dt) / 2

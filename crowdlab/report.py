@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from crowdlab import geometry
+from crowdlab import geometry, stability
 from crowdlab import params as parameters
 from crowdlab.forces.base import FORCES
 from crowdlab.integrate import MOTIONS, Kinematics
 from crowdlab.observe import OBSERVABLES
+from crowdlab.params import Params
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
+from crowdlab.state import State
 
 LATELY = 5.0  # s, over which somebody who has not arrived is watched
 HARDLY = 0.25  # m, less than a body radius in that time is no walking
@@ -186,6 +188,28 @@ def described(scenario: Scenario) -> list[str]:
     text.append(f"  run        {scenario.duration:g} s, {scenario.frames_per_second:g} frames per second, seed {scenario.seed}")
     specs, values = dict(parameters.specs(scenario.params)), parameters.values(scenario.params)
     return text + [f"  parameter  {path} = {_setting(path, values[path], specs[path].unit)}" for path in specs]
+
+
+def advised(params: Params, state: State) -> list[str]:
+    """How long a step may be, one line for each force and situation, the shortest first."""
+    rows = stability.advice(params, state)
+    text = [f"  step       motion.dt = {_leaf(params.motion.dt)} s; surely stable is less than"]
+    limits = [f"{row.step:.3g} s" if row.step else "none" for row in rows]
+    width = max(len(limit) for limit in limits)
+    names = [row.force if row.mode == "both" else f"{row.force}, {row.mode}" for row in rows]
+    return text + [f"    {limit:<{width}}  {name}: {row.where}" for limit, name, row in zip(limits, names, rows, strict=True)]
+
+
+def too_long(params: Params, state: State) -> str:
+    """One sentence if the step is longer than surely stable in a dense crowd, else nothing."""
+    limit, dt = stability.surely_stable(params, state), float(np.max(np.asarray(params.motion.dt)))
+    if dt <= limit.step:
+        return ""
+    digit = 10.0 ** math.floor(math.log10(limit.step))
+    return (
+        f"motion.dt = {dt:g} s: surely stable is less than {limit.step:.2g} s where the crowd is dense ({limit.where}); "
+        f"if it gets so dense, give motion.dt={math.floor(limit.step / digit) * digit:.1g}."
+    )
 
 
 def vocabulary() -> list[str]:

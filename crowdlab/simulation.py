@@ -16,6 +16,7 @@ from crowdlab.neighbours import Grid, Need, enlarge, plan_grid, with_wall_table
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, as_arrays, check, rescale, spec_of, values
 from crowdlab.scenario import Scenario
+from crowdlab.stability import alone
 from crowdlab.state import Array, Health, State
 from crowdlab.stepping import Frames, Run, rollout, step
 
@@ -202,11 +203,9 @@ def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe:
                 f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
             )
     dt = float(np.max(np.asarray(params.motion.dt)))
-    for name, force in params.forces.items():
-        if hasattr(force, "longest_step") and float(params.switches[name]) and dt >= force.longest_step():
-            raise ParamError(
-                f"motion.dt = {dt:g} s: forces.{name} is stable below {force.longest_step():g} s only. Give a smaller step."
-            )
+    for row in alone(params, scenario.state):
+        if dt >= row.step * (1 - 1e-6):  # both are in single precision
+            raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")
     if every < 1 or steps < 0 or steps % every:
         raise CrowdlabError(
             f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."

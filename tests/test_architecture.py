@@ -26,6 +26,7 @@ ROOMS = (
     "neighbours",
     "forces",
     "integrate",
+    "stability",
     "commands",
     "journeys",
     "demand",

@@ -16,6 +16,7 @@ from crowdlab import params as numbers
 from crowdlab.errors import NonFiniteError
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, plan, simulate
+from crowdlab.stability import advice
 from crowdlab.walls import crossed, look_up
 
 A, B, K, KAPPA, M, TAU, R = 2000.0, 0.08, 1.2e5, 2.4e5, 80.0, 0.5, 0.25
@@ -247,6 +248,12 @@ def test_sliding_contact_never_adds_energy(pick: Callable[..., float]) -> None:
 # Time step
 
 
+def advised(overlap: float) -> dict[tuple[str, str, str], float]:
+    """Longest stable steps as the advice has them, by force, mode and what is touched."""
+    rows = advice(make_params(), make_state([(0, 0), (1, 0)]), overlap=overlap)
+    return {(row.force, row.mode, row.where.partition(",")[0]): row.step for row in rows}
+
+
 def test_steps_beyond_the_limit_diverge(x64: None) -> None:
     """Drive, wall spring, pair spring, wall and pair repulsion at contact, wall and pair friction: one row or pair each."""
     overlap, held = 0.01, 1e3  # so long a relaxation time that the drive is a constant push and damps nothing
@@ -254,6 +261,14 @@ def test_steps_beyond_the_limit_diverge(x64: None) -> None:
     limits = [2 * TAU, 2 * math.sqrt(M / K), 2 * math.sqrt(B * M / A), 2 * M / (KAPPA * overlap)]
     limits += np.repeat([2 * math.sqrt(M / (2 * K)), 2 * math.sqrt(B * M / (2 * A)), M / (KAPPA * overlap)], 2).tolist()
     np.testing.assert_allclose(limits[4::2], [0.0365, 0.080, 0.0333], atol=1e-4)
+    assert advised(0.0)["repulsion", "swing", "a neighbour"] == pytest.approx(limits[6], rel=1e-12)
+    assert advised(0.0)["wall_repulsion", "swing", "a wall"] == pytest.approx(limits[2], rel=1e-12)
+    found = advised(overlap)
+    assert found["driving", "damping", "alone"] == pytest.approx(limits[0], rel=1e-12)
+    assert found["wall_contact", "swing", "a wall"] == pytest.approx(limits[1], rel=1e-12)
+    assert found["wall_contact", "damping", "a wall"] == pytest.approx(limits[3], rel=1e-12)
+    assert found["contact", "swing", "a neighbour"] == pytest.approx(limits[4], rel=1e-12)
+    assert found["contact", "damping", "a neighbour"] == pytest.approx(limits[8], rel=1e-12)
     springs, social, rubbing = [1, 4, 5], [2, 6, 7], [3, 8, 9]
     place = np.concatenate((at(-20.0, FREE[:1]), at([-R + overlap, -R, -R + overlap], AT_WALL[:3])))
     place = np.concatenate((place, pairs([R - overlap / 2, R, R - overlap / 2], FREE[1:4])))

@@ -149,6 +149,33 @@ def test_order_of_convergence(kind: str, x64: None) -> None:
     assert np.abs(measured - order).max() <= 0.1, (measured, errors)
 
 
+@each_motion
+@pytest.mark.parametrize("share", [0.98, 1.02])
+def test_steps_on_both_sides_of_the_declared_limits(kind: str, share: float, x64: None) -> None:
+    # A velocity that decays, a swing, and both at once, each at 2 % below and above the step that the motion says it bears.
+    motion = walking(kind, top_speed=1e300)
+    swing = motion.swing_limit or 1.0
+    root = math.sqrt(1.0 - 0.3)  # where damping takes three tenths of the step, so much is left for the square of the swing
+    decay = real([motion.damping_limit, 0.0, 0.3 * motion.damping_limit])
+    square = real([0.0, swing**2, (root * swing) ** 2])
+    motion = dataclasses.replace(motion, dt=real([share, share, 1.0 if share < 1 else 2.0]))
+    state = make_state([(1e-3, 0.0)] * 3, [(1e-3, 0.0)] * 3)
+
+    @jax.jit
+    def far(state: State) -> jax.Array:
+        def once(_: Any, now: State) -> State:
+            return motion(now, lambda at: -square * at.position - decay * at.velocity, make_world(), jax.random.key(0))
+
+        end = jax.lax.fori_loop(0, 2000, once, state)
+        return jnp.abs(jnp.stack((end.position, end.velocity))).max((0, 1))
+
+    grown = np.asarray(far(state))
+    bounded = np.array([share < 1, share < 1 and motion.swing_limit > 0, share < 1])
+    if kind == "explicit_euler":
+        bounded[2] = False  # what it says of damping holds for damping alone
+    assert ((grown < 1) == bounded).all(), grown
+
+
 # Lists and pieces
 
 

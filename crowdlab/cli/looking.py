@@ -35,7 +35,7 @@ def validate(options: argparse.Namespace) -> int:
             wrong += 1
             print(f"crowdlab: {told(error)}", file=sys.stderr)
             continue
-        print("\n".join(report.described(loaded)))
+        print("\n".join([*report.described(loaded), *report.advised(loaded.params, loaded.state)]))
         print(f"{loaded.name}: ok")
     return 2 if wrong else 0
 

@@ -90,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
     _make(task.folder)
     path = task.folder / RECORDING
     print(f"{task.scenario.title or task.scenario.name}, seed {task.seed}", flush=True)
+    if warning := report.too_long(task.params, task.scenario.state):
+        print(f"crowdlab: {warning}", file=sys.stderr)
     recorder = Recorder(path, task.scenario, task.params, seed=task.seed, every=task.every, observe=SHOWN, overwrite=options.force)
     cost, trouble = Cost(), None
     try:

@@ -25,7 +25,10 @@ class Force(Protocol):
     """Frozen parameters plus one law. Pure: same inputs, same output, no key, no clock.
 
     Parameters may be () or (N,); both broadcast against (N,) and (K, N).
-    A force that looks at walls also has `wall_reach(radius)`, in m; one that is stable only below some time step `longest_step()`, in s.
+    A force that looks at walls also has `wall_reach(radius)`, in m. One that is stable only below some time step should have
+    `rates(state, near)`, which says how stiff it is: largest swing, 1/s^2, and damping, 1/s, of each agent, () or (N,). They are row sums
+    of its slopes over position and velocity, per mass (Gershgorin): k / m and c / m of a wall, and twice the sum of k / m and of c / m
+    over the neighbours. The advice about the step reads them (see stability.py).
     """
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Vector | Array:
@@ -73,6 +76,16 @@ def total(params: Params, state: State, near: Neighbours, world: World) -> Vecto
 def each(params: Params, state: State, near: Neighbours, world: World) -> dict[str, Array]:
     """Every force apart, switched on or not: name -> (2, N) m/s^2."""
     return {name: Vector.of(params.forces[name](state, near, world)).stacked for name in sorted(params.forces)}
+
+
+def rates(params: Params, state: State, near: Neighbours) -> tuple[Array, Array]:
+    """Swing, (N,) 1/s^2, and damping, (N,) 1/s, of all forces together that declare theirs; zero on dead rows."""
+    swing, damping = jnp.zeros_like(state.mass), jnp.zeros_like(state.mass)
+    for name in sorted(params.forces):
+        if hasattr(params.forces[name], "rates"):
+            more = params.forces[name].rates(state, near)
+            swing, damping = swing + params.switches[name] * more[0], damping + params.switches[name] * more[1]
+    return jnp.where(state.alive, swing, 0.0), jnp.where(state.alive, damping, 0.0)
 
 
 def largest(value: Any) -> float:

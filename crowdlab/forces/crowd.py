@@ -3,10 +3,9 @@
 import math
 
 import jax.numpy as jnp
-import numpy as np
 from jax import lax
 
-from crowdlab.arithmetic import Vector, dot
+from crowdlab.arithmetic import Vector, dot, rounded
 from crowdlab.forces.base import NEGLIGIBLE, force, largest
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.neighbours import Neighbours
@@ -53,9 +52,9 @@ class Driving:
         """A drive looks at nobody."""
         return 0.0
 
-    def longest_step(self) -> float:
-        """Time step, s, from which on the velocity overshoots more and more: twice the shortest relaxation time."""
-        return 2 * float(np.min(np.asarray(self.relaxation_time)))
+    def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
+        """Damping 1 / tau."""
+        return jnp.zeros(()), 1.0 / jnp.asarray(self.relaxation_time)
 
 
 @force
@@ -75,6 +74,12 @@ class Repulsion:
         gap = near.distance - state.social_radius - near.social_radius  # (K, N)
         push = exponential(self.strength, gap, self.falloff)
         return near.total(push * near.normal) / state.mass  # (2, N)
+
+    def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
+        """Swing 2 F / (m B), summed over the neighbours; no damping."""
+        gap = near.distance - state.social_radius - near.social_radius
+        slope = exponential(self.strength, gap, self.falloff) / self.falloff
+        return 2.0 * near.total(slope) / state.mass, jnp.zeros(())
 
     def reach(self, radius: float) -> float:
         """Distance beyond which the force stays under 1e-3 N."""
@@ -98,6 +103,13 @@ class Contact:
         sliding = dot(pairs.at(state.velocity) - state.velocity, pairs.normal.left)  # (T, N) m/s
         push = self.compression * pairs.normal + self.friction * sliding * pairs.normal.left
         return pairs.total(overlap * push) / state.mass
+
+    def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
+        """Swing 2 k / m and damping 2 kappa g / m, summed over those who touch."""
+        pairs = near.touching
+        overlap = state.radius + pairs.radius - pairs.distance
+        stiff, rough = jnp.where(overlap >= 0, self.compression, 0.0), rounded(self.friction * jnp.maximum(overlap, 0.0))
+        return 2.0 * pairs.total(stiff) / state.mass, 2.0 * pairs.total(rough) / state.mass
 
     def reach(self, radius: float) -> float:
         """Bodies touch at the sum of two radii."""

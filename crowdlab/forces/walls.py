@@ -7,7 +7,7 @@ from crowdlab.forces.base import force
 from crowdlab.forces.crowd import HFV, exponential, exponential_range
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import param
-from crowdlab.state import State, World
+from crowdlab.state import Array, State, World
 
 
 @force
@@ -26,6 +26,11 @@ class WallRepulsion:
     def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
         push = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff)  # (M, N)
         return near.walls.total(push * near.walls.normal) / state.mass
+
+    def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
+        """Swing F / (m B), summed over the walls; no damping."""
+        slope = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff) / self.falloff
+        return near.walls.total(slope) / state.mass, jnp.zeros(())
 
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""
@@ -56,6 +61,12 @@ class WallContact:
         sliding = dot(state.velocity, near.walls.normal.left)  # (M, N) m/s
         push = self.compression * near.walls.normal - self.friction * sliding * near.walls.normal.left
         return near.walls.total(overlap * push) / state.mass
+
+    def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
+        """Swing k / m and damping kappa g / m, summed over the walls that are touched."""
+        overlap = state.radius - near.walls.distance
+        stiff, rough = jnp.where(overlap >= 0, self.compression, 0.0), self.friction * jnp.maximum(overlap, 0.0)
+        return near.walls.total(stiff) / state.mass, near.walls.total(rough) / state.mass
 
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""
