@@ -1,25 +1,6 @@
 // Plays a recorded run inside one page, from disk, with no network.
 // The film is packed as unsigned integers, each frame as its difference from the one before, compressed.
 
-async function unpacked(id) {
-  const text = document.getElementById(id).textContent.trim();
-  const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return new Response(stream).arrayBuffer();
-}
-
-async function loadBokeh() {
-  const url = URL.createObjectURL(new Blob([await unpacked("bokeh")], { type: "text/javascript" }));
-  await new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = url;
-    script.onload = resolve;
-    script.onerror = reject;
-    document.head.appendChild(script);
-  });
-  URL.revokeObjectURL(url);
-}
-
 function summed(values, width) {
   for (let i = width; i < values.length; i++) values[i] += values[i - width]; // wraps round like the differences did
   return values;
@@ -63,11 +44,6 @@ function picture(film, facts, time) {
     id.push(facts.ids[i]);
   }
   return { frame: k, data: { x, y, r, x1, y1, speed, id } };
-}
-
-function repaint(doc, theme) {
-  const colours = matchMedia("(prefers-color-scheme: dark)").matches ? theme.dark : theme.light;
-  for (const [id, name, role] of theme.paints) doc.get_model_by_id(id)[name] = colours[role];
 }
 
 async function start() {

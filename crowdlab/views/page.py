@@ -1,31 +1,24 @@
 """One file that replays a run in any browser, from disk, with the network off."""
 
-import base64
-import gzip
 import html
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import Any, NamedTuple
 
 import numpy as np
-from bokeh.core.json_encoder import serialize_json
-from bokeh.document import Document
-from bokeh.embed import json_item
 from bokeh.layouts import row
-from bokeh.resources import Resources
 
 from crowdlab.errors import CrowdlabError
 from crowdlab.observe import OBSERVABLES
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run
+from crowdlab.views.embed import HERE, compressed, facts_text, item, library, script
 from crowdlab.views.plaza import Plaza, ledger
 from crowdlab.views.series import Timeline
 from crowdlab.views.theme import repainting
 
-HERE = Path(__file__).parent
 ABSENT = 255  # in place of a speed: this person is not in the scene
 
 
@@ -111,20 +104,19 @@ def replay_html(source: Run | Recording, path: str | Path, *, scenario: Scenario
     plots.show({"t": film.times, **film.series})
     plots.time.end = max(float(film.times[-1]), 1e-9)
     layout = row(plaza.figure, plots.layout, spacing=12)
-    Document().add_root(layout)
     packed, facts = _packed(film)
     facts |= {
-        "item": json.loads(serialize_json(json_item(layout))),
+        "item": item(layout),
         "theme": repainting(plaza, plots),
         "title": plaza.figure.title.id,
     }
     page = Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
         title=html.escape(scenario.title),
         note=f"{len(film.times)} frames, written by crowdlab. Space plays and pauses, the arrow keys move the time.",
-        library=_compressed("\n".join(Resources(mode="inline", components=["bokeh"]).js_raw).encode()),
-        film=_compressed(packed),
-        facts=json.dumps(facts, separators=(",", ":")).replace("</", "<\\/"),
-        script=(HERE / "page.js").read_text(encoding="utf-8"),
+        library=library(),
+        film=compressed(packed),
+        facts=facts_text(facts),
+        script=script("page.js"),
     )
     target = Path(path)
     target.write_text(page, encoding="utf-8")
@@ -173,7 +165,3 @@ def _held(values: np.ndarray, alive: np.ndarray) -> np.ndarray:
         gone = ~alive[frame]
         held[frame][gone] = held[frame - 1][gone]
     return held
-
-
-def _compressed(raw: bytes) -> str:
-    return base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
