@@ -234,20 +234,14 @@ def test_claims_stand_beside_what_is_measured() -> None:
 
 def test_floor_is_the_slowest_of_three() -> None:
     rates = {"bytes_per_second": 1e3, "flops_per_second": 1e9, "transcendentals_per_second": 1e9}
-    asked = work(100, 1500, 20)
+    asked = work(100, 1500, 40, 20)
     assert asked.seconds(rates) == asked.moved / 1e3
     assert asked.seconds(rates | {"bytes_per_second": 1e12, "flops_per_second": 1.0}) == asked.flops
     machine = measured("machine", lane="roofline", people=0, steps=0, rounds=(), facts=rates)
-    counts = measured(
-        "counts",
-        lane="roofline",
-        steps=0,
-        rounds=(),
-        facts={"pairs": 15_000, "near_walls": 200, "slots": 20_000, "wall_slots": 3000},
-    )
-    text = tables.told(
-        report(machine, counts, measured(lane="roofline", seconds=2 * 1000 * work(1000, 15_000, 200).seconds(rates)))
-    )
+    seen = {"pairs": 15_000, "touching": 500, "near_walls": 200, "slots": 20_000, "touching_slots": 4000, "wall_slots": 3000}
+    counts = measured("counts", lane="roofline", steps=0, rounds=(), facts=seen)
+    floor = work(1000, 15_000, 500, 200).seconds(rates)
+    text = tables.told(report(machine, counts, measured(lane="roofline", seconds=2 * 1000 * floor)))
     assert re.search(r"in reach +\| +15 \|.*\| +50% \|", text)
 
 
@@ -258,6 +252,7 @@ def test_counts_are_those_of_all_pairs() -> None:
     reach = 0.5 + 0.08 * math.log(2000.0 / 1e-3) + 1e-4
     assert counted["pairs"] == (apart < reach).sum()
     assert counted["slots"] >= counted["pairs"]
+    assert counted["touching"] == 0, "nobody overlaps at the start"
     assert counted["xla"]["flops"] > 0
 
 

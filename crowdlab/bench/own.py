@@ -14,7 +14,7 @@ from crowdlab.bench import crowd
 from crowdlab.bench.crowd import RADIUS, SPEED, Task
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
-from crowdlab.neighbours import Grid
+from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, replace
 from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Run, chunks, plan, repaired, rollout, trusted
@@ -165,7 +165,7 @@ class Batch(Crowd):
 
     def run(self) -> Run:
         """One piece, whatever its lists had room for."""
-        given = (self.scenario.world, self.params, self.state, self.key, self.queue)
+        given = (with_wall_table(self.scenario.world, self.grid), self.params, self.state, self.key, self.queue)
         if self.task.runs > 1:
             return _many(*given, grid=self.grid, steps=self.steps)
         return rollout(*given, grid=self.grid, steps=self.steps, every=self.steps)

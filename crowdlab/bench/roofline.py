@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from crowdlab.bench.crowd import Task
 from crowdlab.bench.own import device, finished, walking
 from crowdlab.commands import CommandQueue
-from crowdlab.neighbours import find
+from crowdlab.neighbours import find, with_wall_table
 from crowdlab.simulation import plan, rollout
 
 LARGE, MIDDLE = 32_000_000, 4_000_000  # numbers: far beyond any cache; enough to keep all cores busy
@@ -93,15 +93,17 @@ class Counts:
         """Per step: ordered pairs and wall features, in the lists and in reach."""
         scenario, params, state = walking(self.task)
         grid, key = plan(scenario, params, state), jax.random.key(self.task.seed)
-
-        near = jax.jit(find, static_argnames="grid")(state, scenario.world, grid=grid, key=key)[0]
-        compiled = rollout.lower(scenario.world, params, state, key, CommandQueue.of((), 0), grid=grid, steps=1, every=1).compile()
+        world = with_wall_table(scenario.world, grid)
+        near = jax.jit(find, static_argnames="grid")(state, world, grid=grid, key=key)[0]
+        compiled = rollout.lower(world, params, state, key, CommandQueue.of((), 0), grid=grid, steps=1, every=1).compile()
         cost = compiled.cost_analysis()
         cost = cost[0] if isinstance(cost, list) else cost or {}
         return {
             "pairs": int(near.mask.sum()),
+            "touching": int(near.touching.mask.sum()),
             "near_walls": int((near.walls.weight > 0).sum()),
             "slots": near.mask.size,
+            "touching_slots": near.touching.mask.size,
             "wall_slots": near.walls.weight.size,
             "xla": {name: float(cost[name]) for name in ("flops", "bytes accessed", "transcendentals") if name in cost},
         }

@@ -200,8 +200,8 @@ def _roofline(measures: list[Measure], codes: list[Measure]) -> str:
     if own is None:
         return ""
     rates, facts, people = machine.facts, counts.facts, own.people
-    least = work(people, facts["pairs"], facts["near_walls"])
-    listed = work(people, facts["slots"], facts["wall_slots"])
+    least = work(people, facts["pairs"], facts["touching"], facts["near_walls"])
+    listed = work(people, facts["slots"], facts["touching_slots"], facts["wall_slots"])
     rows = []
     for name, asked in (("in reach", least), ("in the list", listed)):
         floor = asked.seconds(rates)
@@ -224,7 +224,7 @@ def _roofline(measures: list[Measure], codes: list[Measure]) -> str:
         f"{table(head, rows)}\n\n"
         + _prose(
             f"Measured here: {rates['bytes_per_second'] / 1e9:.1f} GB/s, {rates['flops_per_second'] / 1e9:.0f} Gflop/s, "
-            f"{rates['transcendentals_per_second'] / 1e9:.2f} G exponentials/s. The work is a written model (bench/floor.py), the "
+            f"{rates['transcendentals_per_second'] / 1e9:.2f} G exponentials/s. The work is a written model (`bench/floor.py`), the "
             "least that these laws and a list ask for; the floor is the slowest of the three. XLA's own count of one step with its list, "
             f"every loop counted once: {counted or 'none'}."
         )
