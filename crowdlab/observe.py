@@ -1,10 +1,17 @@
-"""Observables: pure functions of a state, evaluated inside the compiled loop at every saved instant."""
+"""Observables: pure functions of a state, evaluated inside the compiled loop at every saved instant.
+
+An observable describes the crowd and no single row. It sees a row for everybody in the scene, in any order, and rows for some of those
+who are gone. So it masks with `state.alive`, takes those without a row from `state.left` and `state.removed`, and adds with `total`,
+whose last bit depends neither on the order of the rows nor on their number. Minima, maxima and counts do not anyway.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 
+from crowdlab.arithmetic import dot, root, rounded
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import Params
 from crowdlab.state import Array, State, World
@@ -37,6 +44,20 @@ def observable(unit: str) -> Callable[[Law], Law]:
     return register
 
 
+def total(values: Array, state: State) -> Array:
+    """Sum over those in the scene of values (N,) or (2, N), which must be finite: () or (2,).
+
+    In the order of ids and in pairs of pairs, so that rows of people who are gone change no bit, present or not.
+    """
+    count = state.id.shape[0]
+    in_order = jnp.argsort(jnp.where(state.alive, state.id, np.iinfo(np.int32).max))
+    terms = rounded(jnp.where(state.alive, values, 0)[..., in_order])
+    terms = jnp.pad(terms, [*[(0, 0)] * (terms.ndim - 1), (0, (1 << max(count - 1, 0).bit_length()) - count)])
+    while terms.shape[-1] > 1:
+        terms = terms[..., ::2] + terms[..., 1::2]
+    return terms[..., 0]
+
+
 @observable("1")
 def people(state: State, near: Neighbours, world: World, params: Params) -> Array:
     """Number of people in the scene, () 1."""
@@ -46,15 +67,16 @@ def people(state: State, near: Neighbours, world: World, params: Params) -> Arra
 @observable("1")
 def arrived(state: State, near: Neighbours, world: World, params: Params) -> Array:
     """Number of people who have reached their goal so far, those who left by it included, () 1."""
-    return (state.arrived >= 0).sum(dtype=jnp.int32)
+    return state.left + (state.arrived >= 0).sum(dtype=jnp.int32)
 
 
 @observable("m/s")
 def mean_speed(state: State, near: Neighbours, world: World, params: Params) -> Array:
     """Mean speed of those in the scene, () m/s; 0 when nobody is."""
-    square = jnp.where(state.alive, (state.velocity**2).sum(0), 0.0)
-    speed = jnp.sqrt(jnp.where(square > 0, square, 1.0)) * (square > 0)
-    return speed.sum() / jnp.maximum(state.alive.sum(), 1)
+    square = dot(state.velocity, state.velocity)
+    moving = state.alive & (square > 0)
+    speed = root(jnp.where(moving, square, 1.0))
+    return total(jnp.where(moving, speed, 0.0), state) / jnp.maximum(state.alive.sum(), 1)
 
 
 @observable("m")
@@ -69,4 +91,4 @@ def largest_overlap(state: State, near: Neighbours, world: World, params: Params
 @observable("J")
 def kinetic_energy(state: State, near: Neighbours, world: World, params: Params) -> Array:
     """Sum of m v^2 / 2 over those in the scene, () J."""
-    return jnp.where(state.alive, state.mass * (state.velocity**2).sum(0), 0.0).sum() / 2
+    return total(state.mass * dot(state.velocity, state.velocity), state) / 2

@@ -53,7 +53,15 @@ def static(*, default: Any = dataclasses.MISSING) -> Any:
     return dataclasses.field(default=default, metadata={"static": True})
 
 
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param, static))
+def single(*, default: Any = dataclasses.MISSING) -> Any:
+    """Declare a traced field that belongs to the run and not to the people: `take` leaves it whole, whatever its shape.
+
+    `default` is a function that makes the value.
+    """
+    return dataclasses.field(default_factory=default, metadata={"single": True})
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param, static, single))
 def pytree(cls: type[T]) -> type[T]:
     """Make `cls` a frozen, keyword-only dataclass (eq=False: arrays do not compare) registered with JAX."""
     cls = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
@@ -166,6 +174,26 @@ def rescale(tree: T, path: str, mean: Any) -> T:
     centre = old.mean()
     ratio = jnp.where(centre == 0, 1.0, old / jnp.where(centre == 0, 1.0, centre))
     return replace(tree, path, (ratio * mean).astype(old.dtype))
+
+
+def take(tree: T, rows: np.ndarray) -> T:
+    """The same tree for the people in these rows, in this order, on the host.
+
+    People are the last axis of every field that is not declared `static` or `single`; a leaf of shape () is everybody's.
+    """
+    taken: Any = tree
+    if isinstance(taken, Mapping):
+        taken = {name: take(value, rows) for name, value in taken.items()}
+    elif dataclasses.is_dataclass(taken) and not isinstance(taken, type):
+        taken = dataclasses.replace(taken, **{field.name: take(getattr(taken, field.name), rows) for field in peoples(taken)})
+    elif np.ndim(taken):
+        taken = jnp.asarray(np.asarray(taken)[..., rows])
+    return taken
+
+
+def peoples(tree: Any) -> list[dataclasses.Field[Any]]:
+    """Fields of a dataclass that have a last axis of people, or may have one."""
+    return [field for field in dataclasses.fields(tree) if not {"static", "single"} & set(field.metadata)]
 
 
 def check(tree: Any) -> None:

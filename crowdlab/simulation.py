@@ -1,7 +1,6 @@
 """Runs that can be trusted: the core in `stepping` reports, this shell plans, judges, repeats and raises."""
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 
 import jax
@@ -11,53 +10,19 @@ import numpy as np
 from crowdlab import walls
 from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
 from crowdlab.errors import CapacityError, CommandError, CrowdlabError, NonFiniteError, ParamError, nearest
-from crowdlab.forces import base
-from crowdlab.neighbours import Grid, Need, enlarge, plan_grid, with_wall_table
+from crowdlab.muster import muster
+from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.observe import OBSERVABLES
-from crowdlab.params import Params, as_arrays, check, rescale, spec_of, values
+from crowdlab.params import Params, as_arrays, check, rescale, values
+from crowdlab.planning import far_enough, larger, plan, repaired, thinned, tightened, wide_enough
 from crowdlab.scenario import Scenario
 from crowdlab.stability import alone
-from crowdlab.state import Array, Health, State
+from crowdlab.state import Array, State
 from crowdlab.stepping import Frames, Run, rollout, step
 
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
 __all__ = ["Frames", "Run", "chunks", "far_enough", "plan", "rollout", "simulate", "step", "trusted"]
-
-
-def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = False) -> Grid:
-    """Grid for a run that starts here: reaches from the parameters, room from the positions.
-
-    With `sliders` it leaves room for what a slider may reasonably do (a falloff doubled, the fastest desired speed), so that moving
-    one compiles nothing.
-    """
-    radius = _stoutest(state)
-    people, around = base.reaches(params.forces, radius)
-    fast = float(np.max(np.asarray(params.people.desired_speed)))
-    if sliders:
-        people, around = 2 * (people - radius) + radius if people else 0.0, 2 * around
-        fast = max(fast, spec_of(params, "people.desired_speed").high)
-    # Who is pushed walks faster than desired, seldom by more than this; a wrong guess costs one repeated piece, never a wrong result.
-    expected = min(params.motion.fastest(fast), fast if sliders else 1.5 * fast + 0.3)
-    dt = float(np.max(np.asarray(params.motion.dt)))
-    return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)
-
-
-def _stoutest(state: State) -> float:
-    """Largest radius, body or social, m."""
-    return float(jnp.maximum(state.radius, state.social_radius).max(initial=0.0))
-
-
-def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | None:
-    """A grid with enough room when `health` shows that this one had too little; None when it was enough."""
-    need = Need(health.peak_neighbours, health.peak_touching, health.peak_span, health.peak_walls)
-    if any(wanted > room for wanted, room in zip(need, (grid.capacity, grid.touching, grid.span, grid.walls), strict=True)):
-        return enlarge(grid, need, people, features)
-    move = float(health.largest_move)
-    if math.isfinite(move) and move > grid.skin / 2:
-        refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)  # as often as the move asks for, and a fifth to spare
-        return grid._replace(refresh=refresh) if refresh >= 1 else grid._replace(refresh=1, skin=2.5 * move)
-    return None
 
 
 def trusted(
@@ -72,17 +37,25 @@ def trusted(
     every: int,
     observe: tuple[str, ...] = (),
     may_repair: bool = True,
+    ahead: int | None = None,
 ) -> tuple[Run, Grid]:
     """One rollout that can be trusted, and the grid it took: repeated with a larger plan where the first was too small.
+
+    It runs on a copy of those who still take part; the Run has everybody. `ahead` is how many steps may follow, these included: the
+    more, the sooner a smaller copy is worth a compilation.
 
     Raises:
         CapacityError: the grid was too small and `may_repair` is False.
         NonFiniteError: somebody left the finite numbers or went through a wall; `error.state` is the last good state.
     """
-    people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
+    if may_repair:
+        grid = thinned(scenario, params, state, grid, steps if ahead is None else ahead)
+    present = muster(params, state, scenario.world, grid)
+    people, features = int(present.state.id.shape[0]), walls.feature_count(scenario.world)
+    start = (present.params, present.state, key, queue)
     while True:
         world = with_wall_table(scenario.world, grid)
-        run = rollout(world, params, state, key, queue, grid=grid, steps=steps, every=every, observe=observe)
+        run = rollout(world, *start, grid=grid, steps=steps, every=every, observe=observe)
         health = jax.device_get(run.health)
         better = repaired(grid, health, people, features)
         if better is None:
@@ -97,7 +70,7 @@ def trusted(
         grid = better
     if health.first_bad_step >= 0:
         good = int(health.first_bad_step) - 1 - int(state.step)
-        kept = rollout(world, params, state, key, queue, grid=grid, steps=good, every=max(good, 1)).final
+        kept = present.restored(rollout(world, *start, grid=grid, steps=good, every=max(good, 1)).final)
         what = "went through a wall" if health.bad_wall else "left the finite numbers"
         raise NonFiniteError(
             f"{scenario.name}: agent {health.bad_agent} {what} at step {health.first_bad_step}; the last good state is that of step "
@@ -107,7 +80,7 @@ def trusted(
             step=int(health.first_bad_step),
             agent=int(health.bad_agent),
         )
-    return run, grid
+    return present.reported(run), grid
 
 
 def chunks(
@@ -135,22 +108,32 @@ def chunks(
     if chunk < 1:
         raise CrowdlabError(f"{scenario.name}: chunk = {chunk} steps: allowed are 1 and more. Give such a number.")
     given, now, last = grid, first, first + steps
+    loose, tight = given is None, False  # whether room may be taken away: not from a grid given, nor again after it was missed
     while now < last:
         for move in moves.pop(now, ()):
             params = rescale(params, move.path, move.value[0])
-        grid = _wide_enough(scenario, params, state, grid, given)
+        grid = wide_enough(scenario, params, state, grid, given)
         ahead = min([last, now + chunk, *moves]) - now
         ahead, stride, due = _to_frame(ahead, (now - first) % every, every)
         queue = CommandQueue.of([c for c in people_orders if now <= c.step < now + ahead], capacity=8 if people_orders else 0)
-        run, grid = trusted(
-            scenario, params, state, key, queue, grid, steps=ahead, every=stride, observe=observe, may_repair=given is None
+        run, used = trusted(
+            *(scenario, params, state, key, queue, grid),
+            steps=ahead,
+            every=stride,
+            observe=observe,
+            may_repair=given is None,
+            ahead=last - now,
         )
-        state, now = run.final, now + ahead
-        yield (
-            run
-            if due
-            else dataclasses.replace(run, **jax.tree.map(lambda leaf: leaf[:0], {"frames": run.frames, "series": run.series}))
-        )
+        loose = loose and not (tight and larger(used, grid))
+        state, now, grid = run.final, now + ahead, used
+        if loose:
+            grid = tightened(used, run.health, walls.feature_count(scenario.world), last - now)
+            tight = tight or grid != used
+        yield run if due else _without_frames(run)
+
+
+def _without_frames(run: Run) -> Run:
+    return dataclasses.replace(run, **jax.tree.map(lambda leaf: leaf[:0], {"frames": run.frames, "series": run.series}))
 
 
 def _to_frame(ahead: int, offset: int, every: int) -> tuple[int, int, bool]:
@@ -213,27 +196,6 @@ def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe:
     for name in observe:
         if name not in OBSERVABLES:
             raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
-
-
-def far_enough(grid: Grid, params: Params, state: State) -> bool:
-    """Whether this plan looks as far as every force does now."""
-    people, around = base.reaches(params.forces, _stoutest(state))
-    return people <= grid.reach and around <= grid.wall_reach
-
-
-def _wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
-    """The grid if it looks as far as the present parameters ask, else a new plan. Raises ParamError for a grid that the user gave."""
-    if grid is None:
-        return plan(scenario, params, state)
-    if far_enough(grid, params, state):
-        return grid
-    if given is not None:
-        people, around = base.reaches(params.forces, _stoutest(state))
-        raise ParamError(
-            f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
-            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."
-        )
-    return plan(scenario, params, state)
 
 
 def simulate(

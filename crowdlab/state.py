@@ -12,9 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab.arithmetic import Vector, rounded
-from crowdlab.params import pytree, static
+from crowdlab.params import pytree, single, static
 
 Array = jax.Array
+
+
+def nobody() -> Array:
+    """No people, () int32; made on the host, for no program shall be compiled for it."""
+    return jnp.asarray(np.zeros((), np.int32))
 
 
 @pytree
@@ -33,7 +38,10 @@ class State:
     goal: Array  # (N,) int32, index into World.goals; -1 has none
     alive: Array  # (N,) bool; a dead row feels nothing and exerts nothing
     arrived: Array  # (N,) int32, step at which the goal was reached, -1 before
-    step: Array  # () int32, absolute: continues across chunks
+    step: Array = single()  # () int32, absolute: continues across chunks
+    # Those who are gone and have no row here: in the loop only (see muster.py), both 0 wherever everybody has a row.
+    left: Array = single(default=nobody)  # () int32, by an exit
+    removed: Array = single(default=nobody)  # () int32, by an order
 
     def with_(self, **changes: Any) -> "State":
         """Copy with some fields replaced."""

@@ -34,6 +34,8 @@ ROOMS = (
     "statistics",
     "scenario",
     "stepping",
+    "muster",
+    "planning",
     "simulation",
     "record",
     "exchange",

@@ -22,6 +22,7 @@ class Grid(NamedTuple):
     wall_reach: float  # m, how far any force looks for walls
     skin: float  # m, how much farther the lists look
     refresh: int  # steps between two lists
+    people: int = 0  # rows of the copy that the loop runs on (see muster.py); 0 takes everybody's
 
 
 def cells_of(position: Array, world: World, columns: int, rows: int) -> tuple[Array, Array]:

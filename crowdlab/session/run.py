@@ -28,6 +28,7 @@ from crowdlab.state import Array, State, World
 
 FEW = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
+WATCHED = 60.0  # s, how long somebody is expected to go on watching: what a smaller plan has to pay within
 FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 only
 
 
@@ -201,6 +202,7 @@ class Session:
             steps=self.chunk,
             every=self.every,
             observe=self.observe,
+            ahead=round(WATCHED / self.dt),
         )
         self.plans += grid != self.grid
         self.grid = grid

@@ -1,0 +1,132 @@
+"""The neighbour plan of a run: made before it, enlarged when it turns out too small, tightened when it has become too large."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab import muster
+from crowdlab.errors import ParamError
+from crowdlab.forces import base
+from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
+from crowdlab.neighbours.planning import BLOCK, CLOSE_BLOCK, FEW
+from crowdlab.params import Params, spec_of, take
+from crowdlab.scenario import Scenario
+from crowdlab.state import Health, State
+
+# Agent-steps that could be run while a program is compiled (3 s at 5 million a second): another plan has to save more than that.
+COMPILING = 1.5e7
+
+
+def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = False) -> Grid:
+    """Grid for a run that starts here: reaches from the parameters, room from the positions.
+
+    With `sliders` it leaves room for what a slider may reasonably do (a falloff doubled, the fastest desired speed), so that moving
+    one compiles nothing.
+    """
+    radius = _stoutest(state)
+    people, around = base.reaches(params.forces, radius)
+    fast = float(np.max(np.asarray(params.people.desired_speed)))
+    if sliders:
+        people, around = 2 * (people - radius) + radius if people else 0.0, 2 * around
+        fast = max(fast, spec_of(params, "people.desired_speed").high)
+    # Who is pushed walks faster than desired, seldom by more than this; a wrong guess costs one repeated piece, never a wrong result.
+    expected = min(params.motion.fastest(fast), fast if sliders else 1.5 * fast + 0.3)
+    dt = float(np.max(np.asarray(params.motion.dt)))
+    everybody = int(state.id.shape[0])
+    many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
+    if many < everybody:
+        state = take(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
+    return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)._replace(people=many)
+
+
+def _stoutest(state: State) -> float:
+    """Largest radius, body or social, m."""
+    return float(jnp.maximum(state.radius, state.social_radius).max(initial=0.0))
+
+
+def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | None:
+    """A grid with enough room when `health` shows that this one had too little; None when it was enough."""
+    need = needed(health)
+    if any(wanted > room for wanted, room in zip(need, room_of(grid), strict=True)):
+        return enlarge(grid, need, people, features)
+    move = float(health.largest_move)
+    if math.isfinite(move) and move > grid.skin / 2:
+        refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)  # as often as the move asks for, and a fifth to spare
+        return grid._replace(refresh=refresh) if refresh >= 1 else grid._replace(refresh=1, skin=2.5 * move)
+    return None
+
+
+def needed(health: Health) -> Need:
+    """The room that was needed."""
+    return Need(health.peak_neighbours, health.peak_touching, health.peak_span, health.peak_walls)
+
+
+def room_of(grid: Grid) -> tuple[int, int, int, int]:
+    """The room that there is, in the order of Need."""
+    return grid.capacity, grid.touching, grid.span, grid.walls
+
+
+def thinned(scenario: Scenario, params: Params, state: State, grid: Grid, ahead: int) -> Grid:
+    """The plan with fewer rows, when so many are gone that in `ahead` more steps they would cost more than a compilation.
+
+    Each time at least half of the rows go, so that this happens a few times in a run at most.
+    """
+    everybody, living = int(state.id.shape[0]), int(np.sum(np.asarray(state.alive)))
+    rows = min(grid.people or everybody, everybody)
+    if living > rows:
+        return plan(scenario, params, state)
+    fewer = muster.size(living, everybody)
+    if (rows - fewer) * ahead <= COMPILING:
+        return grid
+    return grid._replace(
+        people=fewer,
+        half=grid.half if fewer > FEW else 0,
+        span=min(grid.span, fewer),
+        capacity=min(grid.capacity, fewer),
+        touching=min(grid.touching, fewer),
+    )
+
+
+def tightened(grid: Grid, health: Health, features: int, ahead: int) -> Grid:
+    """The plan with less room, when `health` shows that in a whole piece less than half was needed, now with a quarter to spare.
+
+    Only where `ahead` more steps make up for the compilation, if a quarter of the work is saved.
+    """
+    people = grid.people
+    if people * ahead / 4 <= COMPILING:
+        return grid
+    room = room_of(grid)
+    least = grid._replace(span=1, capacity=1, touching=1, walls=0)
+    if not grid.half:  # few people: there is always room for some neighbours, and there are no spans
+        least = least._replace(span=grid.span, capacity=min(people, BLOCK), touching=min(people, CLOSE_BLOCK))
+    capacity, touching, span, features = map(min, room_of(enlarge(least, needed(health), people, features)), room)
+    if not any(2 * new <= old for new, old in zip((capacity, touching, span, features), room, strict=True)):
+        return grid
+    return grid._replace(capacity=capacity, touching=touching, span=span, walls=features)
+
+
+def larger(grid: Grid, than: Grid) -> bool:
+    """Whether this plan has more room of any kind."""
+    return any(one > other for one, other in zip(room_of(grid), room_of(than), strict=True))
+
+
+def far_enough(grid: Grid, params: Params, state: State) -> bool:
+    """Whether this plan looks as far as every force does now."""
+    people, around = base.reaches(params.forces, _stoutest(state))
+    return people <= grid.reach and around <= grid.wall_reach
+
+
+def wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
+    """The grid if it looks as far as the present parameters ask, else a new plan. Raises ParamError for a grid that the user gave."""
+    if grid is None:
+        return plan(scenario, params, state)
+    if far_enough(grid, params, state):
+        return grid
+    if given is not None:
+        people, around = base.reaches(params.forces, _stoutest(state))
+        raise ParamError(
+            f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
+            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."
+        )
+    return plan(scenario, params, state)

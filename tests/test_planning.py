@@ -1,0 +1,115 @@
+"""The plan of a run: made anew when it has become far too large, to the same bits, and not again and again."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from scenes import make_params, make_scenario, make_state, make_world
+
+from crowdlab import neighbours, planning, simulation
+from crowdlab.neighbours import Grid
+from crowdlab.scenario import Scenario
+from crowdlab.simulation import Run, chunks
+from crowdlab.state import Health
+
+CROWD, KEY = 60, jax.random.key(5)
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Grid]]:
+    """The grids of all pieces, small crowds having a true grid too and every compilation paying."""
+    grids: list[Grid] = []
+    plain = simulation.trusted
+
+    def watched(*arguments: Any, **options: Any) -> tuple[Run, Grid]:
+        run, grid = plain(*arguments, **options)
+        grids.append(grid)
+        return run, grid
+
+    monkeypatch.setattr(simulation, "trusted", watched)
+    for room in (planning, neighbours.planning):
+        monkeypatch.setattr(room, "FEW", 0)
+    monkeypatch.setattr(planning, "COMPILING", 0)
+    return grids
+
+
+def parting() -> Scenario:
+    """A dense disc of people who walk apart for ever."""
+    angle, radius = np.arange(CROWD) * 2.4, 0.06 * np.sqrt(np.arange(CROWD) + 1)
+    unit = np.stack((np.cos(angle), np.sin(angle)), 1)
+    state = make_state(unit * radius[:, None], 2 * unit * (0.3 + radius)[:, None], radius=0.01)
+    params = make_params(("repulsion",), {"forces.repulsion.strength": 1.0, "motion.dt": 0.02})
+    return make_scenario(make_world(), state, params)
+
+
+def test_room_that_is_no_longer_needed_is_given_up_to_the_same_bits(used: list[Grid]) -> None:
+    scene = parting()
+
+    def way(grid: Grid | None) -> bytes:
+        parts = chunks(scene, scene.params, KEY, 120, chunk=40, every=10, grid=grid)
+        return b"".join(np.asarray(part.frames.position).tobytes() for part in parts)
+
+    anew = way(None)
+    wide, still_wide, tight = used
+    assert still_wide == wide
+    assert 2 * tight.capacity <= wide.capacity
+    used.clear()
+    assert way(wide) == anew
+    assert used == [wide, wide, wide]  # a grid given stays
+
+
+def test_room_is_tightened_only_where_it_pays_and_less_than_half_is_needed() -> None:
+    grid = Grid(9, 9, 2, 40, 40, 16, 6, 1.0, 1.0, 0.2, 10, people=100)
+
+    def after(*peaks: int, ahead: int = 10**9, half: int = 2) -> Grid:
+        names = ("peak_neighbours", "peak_touching", "peak_span", "peak_walls")
+        health = Health.good().with_(**dict(zip(names, map(np.int32, peaks), strict=True)))
+        return planning.tightened(grid._replace(half=half), health, 9, ahead)
+
+    assert after(21, 7, 21, 4) == grid
+    assert after(14, 16, 40, 6) == grid._replace(capacity=20)
+    assert after(14, 16, 40, 6, ahead=1000) == grid
+    assert after(3, 5, 14, 2) == grid._replace(capacity=4, touching=8, span=19, walls=3)
+    assert after(3, 5, 0, 4, half=0) == grid._replace(half=0)  # there is always room for a few
+    assert after(3, 5, 0, 2, half=0) == grid._replace(half=0, capacity=32, touching=12, walls=3)
+
+
+def test_room_that_was_missed_is_not_given_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd that comes and goes: what comes out of each piece is made up, no loop is run."""
+    needed, rooms = iter((10, 10, 50, 10, 10, 10)), []
+
+    def made_up(*arguments: Any, steps: int, **options: Any) -> tuple[Run, Grid]:
+        state, grid = arguments[2], arguments[5]
+        health = Health.good().with_(peak_neighbours=np.int32(next(needed)), peak_span=np.int32(10))
+        grid = planning.repaired(grid, health, CROWD, 0) or grid
+        rooms.append(grid.capacity)
+        return Run(frames=None, series={}, final=state.with_(step=state.step + steps), health=health), grid  # type: ignore[arg-type]
+
+    monkeypatch.setattr(simulation, "trusted", made_up)
+    for room in (planning, neighbours.planning):
+        monkeypatch.setattr(room, "FEW", 0)
+    monkeypatch.setattr(planning, "COMPILING", 0)
+    scene = parting()
+    assert len(list(chunks(scene, scene.params, KEY, 120, chunk=20))) == 6
+    assert rooms == [60, 16, 60, 60, 60, 60]
+
+
+@pytest.mark.parametrize("living", [30, 300])
+def test_rows_go_only_where_it_pays(living: int) -> None:
+    many = 1000
+    scene = make_scenario(make_world(), make_state(np.zeros((many, 2)), alive=np.arange(many) < living), make_params())
+    grid = Grid(9, 9, 2, 400, 400, 16, 6, 1.0, 1.0, 0.2, 10, people=many)
+    rows = {30: 64, 300: 504}[living]
+
+    def after(ahead: float, of: Grid = grid) -> Grid:
+        return planning.thinned(scene, scene.params, scene.state, of, int(ahead))
+
+    pays = planning.COMPILING / (many - rows)
+    assert after(0.9 * pays) == grid
+    assert after(1.1 * pays) == grid._replace(
+        people=rows, half=2 if rows == 504 else 0, span=min(400, rows), capacity=min(400, rows)
+    )
+    assert after(1.1 * pays, of=grid._replace(people=0)) == after(1.1 * pays)
+    assert after(1.0, of=grid._replace(people=16)).people == rows  # more live than there are rows
