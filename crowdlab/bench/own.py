@@ -16,8 +16,9 @@ from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
 from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, replace
+from crowdlab.planning import repaired
 from crowdlab.scenario import Scenario, build
-from crowdlab.simulation import Run, chunks, plan, repaired, rollout, trusted
+from crowdlab.simulation import Run, chunks, plan, rollout, trusted
 from crowdlab.state import Array, State, World
 
 T = TypeVar("T")
