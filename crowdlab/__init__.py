@@ -1,20 +1,21 @@
 """Crowd and flock simulation for notebooks.
 
-The names below are the public ones. The lab (`lab`) and the figures load Bokeh and the widgets only when they are asked for.
+The names below are the public ones. Each is imported when it is first asked for: an import of crowdlab alone loads neither JAX nor what
+draws, and whoever wants to set JAX up can still do so.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from crowdlab.commands import Command, Kind
-from crowdlab.errors import CrowdlabError
-from crowdlab.params import Params, param, replace
-from crowdlab.record import Recorder, Recording, replay
-from crowdlab.scenario import Scenario, build, load
-from crowdlab.session import Session
-from crowdlab.simulation import Run, rollout, simulate
-
 if TYPE_CHECKING:
+    from crowdlab.commands import Command, Kind
+    from crowdlab.errors import CrowdlabError
+    from crowdlab.params import Params, param, replace
+    from crowdlab.precision import use_precision
+    from crowdlab.record import Recorder, Recording, replay
+    from crowdlab.scenario import Scenario, build, load
+    from crowdlab.session import Session
+    from crowdlab.simulation import Run, rollout, simulate
     from crowdlab.views import Plaza, replay_html, timeline
     from crowdlab.widgets import lab
 
@@ -39,16 +40,31 @@ __all__ = [
     "rollout",
     "simulate",
     "timeline",
+    "use_precision",
 ]
 
-_LATE = {"Plaza": "crowdlab.views", "replay_html": "crowdlab.views", "timeline": "crowdlab.views", "lab": "crowdlab.widgets"}
+_HOMES = {
+    "commands": ("Command", "Kind"),
+    "errors": ("CrowdlabError",),
+    "params": ("Params", "param", "replace"),
+    "precision": ("use_precision",),
+    "record": ("Recorder", "Recording", "replay"),
+    "scenario": ("Scenario", "build", "load"),
+    "session": ("Session",),
+    "simulation": ("Run", "rollout", "simulate"),
+    "views": ("Plaza", "replay_html", "timeline"),
+    "widgets": ("lab",),
+}
+_HOME = {name: room for room, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import what draws when it is first asked for."""
-    if name not in _LATE:
+    """Import a public name from its room when it is first asked for."""
+    if name not in _HOME:
         raise AttributeError(f"module 'crowdlab' has no attribute '{name}'")
-    return getattr(importlib.import_module(_LATE[name]), name)
+    value = getattr(importlib.import_module(f"crowdlab.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -15,6 +15,7 @@ from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, as_arrays, check, rescale, values
 from crowdlab.planning import far_enough, larger, plan, repaired, thinned, tightened, wide_enough
+from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
 from crowdlab.stability import alone
 from crowdlab.state import Array, State
@@ -102,6 +103,7 @@ def chunks(
     `every` steps counted from the start; a piece in which none falls due has empty frames. Cutting changes no bit.
     """
     state = scenario.state if state is None else state
+    same_precision(state, scenario.name)
     params, first = as_arrays(params), int(state.step)
     moves, people_orders = _sorted_orders(scenario, params, commands, first)
     _refuse(scenario, params, steps, every, observe)

@@ -17,9 +17,11 @@ PACKAGE = ROOT / "crowdlab"
 # In import order: a room imports only rooms above it.
 ROOMS = (
     "errors",
+    "cache",
     "params",
     "arithmetic",
     "state",
+    "precision",
     "geometry",
     "walls",
     "navigation",
@@ -82,6 +84,7 @@ HOMES = {
     "msgspec": {"scenario"},
     "optax": {"calibrate"},
     "pedpy": {"exchange", "bench"},
+    "platformdirs": {"cache"},
     "PIL": {"views"},
     "pyarrow": {"exchange"},
     "pysocialforce": {"bench"},
@@ -92,7 +95,7 @@ HOMES = {
     "traitlets": {"live"},
 }
 EVERYWHERE = {"jax", "numpy"}
-READS_FILES = {"scenario", "record", "exchange", "sweeps", "views", "live", "bench", "verify", "report", "cli"}
+READS_FILES = {"cache", "scenario", "record", "exchange", "sweeps", "views", "live", "bench", "verify", "report", "cli"}
 OUTSIDE_WORLD = {"pathlib", "os", "shutil", "tempfile", "subprocess", "socket", "urllib", "io"}
 PROVIDES = {"PIL": "pillow", "traitlets": "ipywidgets"}  # import name -> the requirement that brings it
 

@@ -1,69 +1,17 @@
 """The command line: the same things as in a notebook, without one."""
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
-from crowdlab.cli import looking, opening, running
-from crowdlab.errors import CrowdlabError
-
-MISTAKE, STOPPED = 2, 130
+from crowdlab import cache
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 a recording is not reproduced, 2 a mistake, 130 stopped."""
-    parser = _parser()
-    options, others = parser.parse_known_args(arguments)
-    if others and options.command is not opening.bench:
-        parser.error(f"unrecognized arguments: {' '.join(others)}")
-    options.others = others
-    try:
-        return int(options.command(options))
-    except CrowdlabError as error:
-        print(f"crowdlab: {looking.told(error)}", file=sys.stderr)
-        return MISTAKE
-    except BrokenPipeError:  # `crowdlab list | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:  # a file or folder of the user's that cannot be read or written
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"crowdlab: {where}{error.strerror or error}. Give another place, or mend this one.", file=sys.stderr)
-        return MISTAKE
-    except KeyboardInterrupt:
-        print("crowdlab: stopped.", file=sys.stderr)
-        return STOPPED
+    # JAX reads the environment when it is imported. So this comes before everything else, and after a first import it would be idle.
+    if "jax" not in sys.modules:
+        os.environ.update(cache.settings())
+    from crowdlab.cli import commands
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="crowdlab", description="Crowd and flock simulation.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    def command(name: str, function: Any, text: str, *, helps: bool = True) -> argparse.ArgumentParser:
-        added = commands.add_parser(name, help=text, description=text, add_help=helps)
-        added.set_defaults(command=function)
-        return added
-
-    run = command("run", running.run, "simulate a scenario, record it and say what came out")
-    run.add_argument("scenario", metavar="SCENARIO", help="a scenario file, or the name of a shipped one (see `crowdlab list`)")
-    run.add_argument("--seed", type=int, help="for the placing and for everything random; default: the scenario's")
-    run.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="e.g. forces.repulsion.strength=1500")
-    run.add_argument("--duration", type=float, metavar="S", help="seconds to simulate at most; default: the scenario's")
-    run.add_argument("--fps", type=float, metavar="F", help="frames to record per simulated second; default: the scenario's")
-    run.add_argument("--out", type=Path, metavar="DIR", help="folder to write into; default: runs/NAME-SEED")
-    run.add_argument("--no-html", action="store_true", help="do not write replay.html")
-    run.add_argument("--force", action="store_true", help="replace what an earlier run left in the folder")
-    validate = command("validate", looking.validate, "check scenario files and show what is in them")
-    validate.add_argument("scenarios", nargs="+", metavar="SCENARIO")
-    replay = command("replay", looking.replay, "run a recording again and say whether the same bytes come out")
-    replay.add_argument("recording", type=Path, metavar="RECORDING", help="a recording, or the folder of a run")
-    replay.add_argument("--html", type=Path, metavar="FILE", help="write it as one HTML file instead of running it again")
-    command("list", looking.show, "show the shipped scenarios, the forces with their parameters, and the observables")
-    command("schema", looking.schema, "print the JSON schema of scenario files")
-    lab = command("lab", opening.lab, "open JupyterLab on the first notebook, or on a scenario")
-    lab.add_argument("scenario", nargs="?", metavar="SCENARIO")
-    lab.add_argument("--no-browser", action="store_true", help="start the server only and print its address")
-    command("bench", opening.bench, "measure how fast the simulation runs here", helps=False)  # it reads its own arguments
-    return parser
+    return commands.main(arguments)

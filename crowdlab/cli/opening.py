@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from crowdlab import scenario
+from crowdlab import cache, scenario
 
 FIRST = "01_a_first_crowd.ipynb"
 COPY = "crowdlab-notebooks"  # folder for the installed notebooks
@@ -25,7 +25,20 @@ def lab(options: argparse.Namespace) -> int:
         command.append("--allow-root")  # as in containers; JupyterLab refuses otherwise
     if options.no_browser:
         command.append("--no-browser")
-    return subprocess.run(command, check=False).returncode
+    return subprocess.run(command, check=False, env={**os.environ, **cache.settings()}).returncode
+
+
+def kept(options: argparse.Namespace) -> int:
+    """Show where the compiled programs are, and remove them if asked to."""
+    place = cache.folder()
+    if place is None:
+        print(f"Nothing is kept: {cache.PLACE} is empty.")
+        return 0
+    files, used = cache.size(place)
+    print(f"{place}: {files} files, {used / 1e6:.1f} MB{' removed' if options.clear else ''}. {cache.PLACE} names another folder.")
+    if options.clear:
+        cache.clear(place)
+    return 0
 
 
 def notebooks() -> Path:

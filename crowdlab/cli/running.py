@@ -22,6 +22,7 @@ from crowdlab import report, scenario
 from crowdlab.cli.looking import RECORDING
 from crowdlab.errors import CrowdlabError
 from crowdlab.params import Params
+from crowdlab.precision import use_precision
 from crowdlab.record import Recorder, Recording
 from crowdlab.record.tables import exactly
 from crowdlab.scenario import Scenario
@@ -86,6 +87,8 @@ class Cost:
 
 def run(options: argparse.Namespace) -> int:
     """Simulate and record. Returns 130 after Ctrl-C and raises what broke the run, both once all that was recorded is safe."""
+    if options.precision:
+        use_precision(options.precision)
     task = _task(options)
     _make(task.folder)
     path = task.folder / RECORDING
