@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from crowdlab.commands import Command, Kind
     from crowdlab.errors import CrowdlabError
+    from crowdlab.gradients import Gradient, gradient
     from crowdlab.params import Params, param, replace
     from crowdlab.precision import use_precision
     from crowdlab.record import Recorder, Recording, replay
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Command",
     "CrowdlabError",
+    "Gradient",
     "Kind",
     "Params",
     "Plaza",
@@ -31,6 +33,7 @@ __all__ = [
     "Scenario",
     "Session",
     "build",
+    "gradient",
     "lab",
     "load",
     "param",
@@ -46,6 +49,7 @@ __all__ = [
 _HOMES = {
     "commands": ("Command", "Kind"),
     "errors": ("CrowdlabError",),
+    "gradients": ("Gradient", "gradient"),
     "params": ("Params", "param", "replace"),
     "precision": ("use_precision",),
     "record": ("Recorder", "Recording", "replay"),

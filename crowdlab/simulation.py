@@ -106,7 +106,7 @@ def chunks(
     same_precision(state, scenario.name)
     params, first = as_arrays(params), int(state.step)
     moves, people_orders = _sorted_orders(scenario, params, commands, first)
-    _refuse(scenario, params, steps, every, observe)
+    check_run(scenario, params, steps, every, observe)
     if chunk < 1:
         raise CrowdlabError(f"{scenario.name}: chunk = {chunk} steps: allowed are 1 and more. Give such a number.")
     given, now, last = grid, first, first + steps
@@ -177,7 +177,7 @@ def check_order(scenario: Scenario, params: Params, command: Command, now: int) 
     )
 
 
-def _refuse(scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str]) -> None:
+def check_run(scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str]) -> None:
     """Everything that can be known to be wrong before the first step."""
     check(params)
     people = scenario.state.id.shape[0]

@@ -1,6 +1,7 @@
 """The main loop. Read `step` first: it is the whole model on one screen."""
 
 from functools import partial
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +28,12 @@ class Frames:
     heading: Array  # (F, N, 2) unit
     alive: Array  # (F, N) bool
     step: Array  # (F,) int32
+
+    @classmethod
+    def of(cls, state: State) -> Self:
+        """One instant, without the leading axis."""
+        turned = {name: getattr(state, name).T for name in ("position", "velocity", "heading")}
+        return cls(**turned, alive=state.alive, step=state.step)
 
 
 @pytree
@@ -92,7 +99,9 @@ def needed(need: Need) -> Health:
     )
 
 
-Going = tuple[State, Health, NeighbourList]
+# A gradient keeps what goes into such a function, the state of each step, and computes again what happens on the way.
+lean = partial(jax.checkpoint, prevent_cse=False)
+Going = tuple[State, Health, NeighbourList]  # the list is not carried from step to step, or a gradient would keep a copy for each
 Saved = tuple[Frames, dict[str, Array]]
 
 
@@ -117,23 +126,21 @@ def rollout(
     frames, frames_per_list, steps_per_list = _cut(steps, every, 1 if grid is None else grid.refresh)
 
     def walk(going: Going, many: int) -> Going:
-        def one(going: Going, _: None) -> tuple[Going, None]:
-            state, health, listed = going
-            state, now = step(state, params, world, listed, grid, queue, key)
-            return (state, health.merge(now), listed), None
+        @lean
+        def one(now: tuple[State, Health], _: None) -> tuple[tuple[State, Health], None]:
+            state, found = step(now[0], params, world, going[2], grid, queue, key)
+            return (state, now[1].merge(lax.stop_gradient(found))), None
 
-        return lax.scan(one, going, None, length=many)[0]
+        return (*lax.scan(one, going[:2], None, length=many)[0], going[2])
 
     def relist(state: State, health: Health) -> Going:
         listed, need = make_list(state, world, grid, ties)
         return state, health.merge(needed(need)), listed
 
+    @lean
     def save(state: State, listed: NeighbourList) -> Saved:
-        frame = Frames(
-            position=state.position.T, velocity=state.velocity.T, heading=state.heading.T, alive=state.alive, step=state.step
-        )
         near = measure(listed, state, world, grid)  # compiled away when nothing is observed
-        return frame, {name: OBSERVABLES[name](state, near, world, params) for name in observe}
+        return Frames.of(state), {name: OBSERVABLES[name](state, near, world, params) for name in observe}
 
     def frames_of_one_list(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
         def frame(going: Going, _: None) -> tuple[Going, Saved]:

@@ -39,6 +39,7 @@ ROOMS = (
     "muster",
     "planning",
     "simulation",
+    "gradients",
     "record",
     "exchange",
     "sweeps",

@@ -11,7 +11,7 @@ import pytest
 from scenes import make_params, make_scenario, make_state, make_world, real, run, shuffled
 
 from crowdlab.commands import CommandQueue
-from crowdlab.integrate import MOTIONS, Motion, limit_speed, turn
+from crowdlab.integrate import MOTIONS, Motion, limit_speed, normal_by_id, turn
 from crowdlab.neighbours import Grid, make_list, tie_directions
 from crowdlab.params import Params
 from crowdlab.simulation import plan
@@ -264,6 +264,16 @@ def test_noise_goes_by_id(kind: str) -> None:
     assert (mixed.id == straight.id[order]).all()
     assert (np.asarray(mixed.velocity) == np.asarray(straight.velocity)[:, order]).all()
     assert len(np.unique(np.asarray(straight.velocity)[0])) > 0.99 * CROWD
+
+
+def test_what_is_drawn_is_the_same_in_both_precisions() -> None:
+    ids, key = np.arange(CROWD), jax.random.key(5)
+    with jax.enable_x64(True):
+        noise, ties = normal_by_id(key, jnp.asarray(ids), jnp.float64), tie_directions(jnp.asarray(ids), key)
+        assert noise.x.dtype == ties.dtype == jnp.float64
+    single = normal_by_id(key, jnp.asarray(ids), jnp.float32)
+    np.testing.assert_allclose(np.asarray(single), np.asarray(noise), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(tie_directions(jnp.asarray(ids), key), ties, atol=1e-6)
 
 
 def test_noise_goes_by_key() -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
@@ -237,30 +236,3 @@ def test_no_steps_give_no_frames(scene: Scenario) -> None:
     assert run.frames.position.shape == (0, MANY, 2)
     assert run.series["people"].shape == (0,)
     np.testing.assert_array_equal(run.final.position, scene.state.position)
-
-
-@SLOW
-def test_gradients_of_a_run_are_those_of_central_differences(x64: None) -> None:
-    place = [(0.0, 0.0), (0.0, 0.0), (0.3, 0.4), (0.7, -0.2), (8.0, 8.0), (0.0, 0.0), (0.3, 0.4), (0.0, 0.0)]
-    alive = np.arange(8) < 5  # a coincident pair, two in contact, a lone one, and padding that lies on them
-    state = make_state(place, mass=np.linspace(60, 95, 8), goal=0, alive=alive)
-    world = make_world([[(-1, -0.3), (2, -0.45)]], [(15.0, 3.0)])
-    start = make_params(None, {"motion.dt": 0.002})
-
-    @jax.jit
-    def mean(values: dict[str, Any]) -> jax.Array:
-        tree = start
-        for path, value in values.items():
-            tree = params.replace(tree, path, value)
-        final = rollout(world, tree, state, KEY, CommandQueue.of((), 0), grid=None, steps=50, every=50).final
-        return jnp.where(alive, final.position, 0.0).sum() / alive.sum()
-
-    names = ("forces.repulsion.strength", "forces.repulsion.falloff", "forces.driving.relaxation_time", "people.desired_speed")
-    values = {name: params.get(start, name) for name in names}
-    slopes = jax.grad(mean)(values)
-    for name, value in values.items():
-        h = 1e-5 * value
-        central = (mean(values | {name: value + h}) - mean(values | {name: value - h})) / (2 * h)
-        assert np.isfinite(slopes[name])
-        assert abs(central * value) > 1e-7, name
-        np.testing.assert_allclose(slopes[name], central, rtol=1e-3, err_msg=name)

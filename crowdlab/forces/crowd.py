@@ -37,13 +37,13 @@ class Driving:
     )
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
-        # A goal nearer than the braking distance scales v0 by distance / braking distance; 0 must mean off, not 0 / 0.
         braking = jnp.asarray(self.braking_distance)
 
         def eased() -> Array:
-            ahead = jnp.minimum(distance_to_goal_in_sight(state, world), jnp.maximum(braking, 1.0))
-            share = jnp.minimum(1.0, ahead / jnp.where(braking > 0, braking, 1.0))
-            return state.desired_speed * jnp.where(braking > 0, share, 1.0)
+            # A goal nearer than the braking distance scales v0 by distance / braking distance; nothing is nearer than 0, which is off.
+            distance = distance_to_goal_in_sight(state, world)
+            slows = distance < braking  # chosen, not cut by a minimum, which would have half a slope where both are equal
+            return state.desired_speed * (jnp.where(slows, distance, 1.0) / jnp.where(slows, braking, 1.0))
 
         speed = lax.cond(jnp.any(braking > 0), eased, lambda: state.desired_speed)
         return (desired_direction(state, world) * speed - state.velocity) / self.relaxation_time

@@ -49,29 +49,33 @@ class Need(NamedTuple):
 
 
 def tie_directions(ids: Array, key: Array) -> Array:
-    """A unit vector (2, N) for each agent, by key and id: the difference of two tells people on one point apart."""
+    """A unit vector (2, N) for each agent, by key and id: the difference of two tells people on one point apart.
+
+    Drawn in single precision, so that double precision tells them apart in the same direction.
+    """
     tie = jax.random.fold_in(key, TIES)
-    angle = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(tie, i), (), minval=0.0, maxval=2 * math.pi))(ids)
+    drawn = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(tie, i), (), jnp.float32, 0.0, 2 * math.pi))(ids)
+    angle = drawn.astype(float)
     return jnp.stack((jnp.cos(angle), jnp.sin(angle)))
 
 
 def make_list(state: State, world: World, grid: Grid | None, ties: Array) -> tuple[NeighbourList, Need]:
     """Everybody within reach plus skin of everybody, and every wall feature within its reach plus skin. Pure; never raises.
 
-    `ties` comes from `tie_directions`. Nothing here is differentiated: who is on the list changes no force.
+    `ties` comes from `tie_directions`. Who is on the list changes no force: the choice has no slope, what is looked up for it has.
     """
-    state, world = lax.stop_gradient((state, world))
+    fixed, ground = lax.stop_gradient((state, world))
     skin = math.inf if grid is None else grid.skin
-    index, real, need, span = _everybody(state, world, grid) if grid is None or not grid.half else _by_cells(state, world, grid)
+    index, real, need, span = _everybody(fixed, ground, grid) if grid is None or not grid.half else _by_cells(fixed, ground, grid)
     people = _slots(index, real, state, ties)
-    close = real & (_apart(state, world, index) <= (state.radius + people.radius + skin) ** 2)
+    close = real & (_apart(fixed, ground, index) <= (fixed.radius + people.radius + skin) ** 2)
     if grid is None:
         touching, most = people, need
     else:
         place, filled, most = pick(close, min(grid.touching, index.shape[0]))
-        touching = _slots(_along(index, place, filled, state), filled, state, ties)
-    wall_index, near_walls = wall_candidates(state, world, grid)
-    listed = NeighbourList(people=people, touching=touching, walls=walls.look_up(wall_index, world), start=state.position)
+        touching = _slots(_along(index, place, filled, fixed), filled, state, ties)
+    wall_index, near_walls = wall_candidates(fixed, ground, grid)
+    listed = NeighbourList(people=people, touching=touching, walls=walls.look_up(wall_index, world), start=fixed.position)
     return listed, Need(need, most, span, near_walls)
 
 

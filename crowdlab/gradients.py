@@ -1,0 +1,103 @@
+"""Slopes: how a number that a run gives changes with its parameters, by differentiation through every step."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab import params as parameters
+from crowdlab import simulation, walls
+from crowdlab.commands import CommandQueue
+from crowdlab.errors import NonFiniteError, ParamError
+from crowdlab.neighbours import Grid
+from crowdlab.params import Params
+from crowdlab.scenario import Scenario
+from crowdlab.simulation import Run
+from crowdlab.state import Array, State, World
+
+Loss = Callable[[Run], Array]  # a run to one number, in jax.numpy
+
+
+class Gradient(NamedTuple):
+    """A number and how it changes."""
+
+    value: float
+    slopes: dict[str, np.ndarray]  # path -> change of the value per unit of the parameter; the shape is the parameter's
+    run: Run  # that gave the value
+
+
+def gradient(
+    scenario: Scenario,
+    loss: Loss,
+    paths: Sequence[str],
+    key: Array,
+    steps: int,
+    *,
+    params: Params | None = None,
+    every: int = 1,
+    observe: tuple[str, ...] = (),
+) -> Gradient:
+    """Value of `loss(run)` and its slopes by the parameters `paths`, for the run that `simulate` gives.
+
+    The memory grows with steps times people, about 60 bytes for each. What jumps has no slope (when and whether somebody arrives, who is
+    alive), noise of exactly 0 is off and its slope 0, and over many encounters slopes grow without bound, as in all that is chaotic: then
+    take a shorter run, or many keys.
+
+    Raises:
+        ParamError: an unknown path, a value out of bounds, or a loss that is not one number.
+        NonFiniteError: the run, as for `simulate`, or a slope that is not finite.
+    """
+    params = parameters.as_arrays(scenario.params if params is None else params)
+    leaves = {path: parameters.get(params, path) for path in paths}
+    simulation.check_run(scenario, params, steps, every, observe)
+    state, queue = scenario.state, CommandQueue.of((), 0)
+    people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
+    planned = simulation.plan(scenario, params, state)
+    better: Grid | None = planned._replace(
+        refresh=-(-planned.refresh // 2)
+    )  # with room to spare: a repeat compiles for half a minute
+    while better is not None:
+        grid = better
+        (value, run), slopes = _slopes(
+            *(leaves, params, scenario.world, state, key, queue), loss=loss, grid=grid, steps=steps, every=every, observe=observe
+        )
+        better = simulation.repaired(grid, jax.device_get(run.health), people, features)
+    if int(run.health.first_bad_step) >= 0:  # says what happened
+        simulation.trusted(scenario, params, state, key, queue, grid, steps=steps, every=every, observe=observe)
+    for path, slope in slopes.items():
+        if not np.isfinite(slope).all():
+            raise NonFiniteError(
+                f"{scenario.name}: the slope by {path} is not finite after {steps} steps. Usual cures: fewer steps, or double precision."
+            )
+    return Gradient(float(value), {path: np.asarray(slope) for path, slope in slopes.items()}, run)
+
+
+@partial(jax.jit, static_argnames=("loss", "grid", "steps", "every", "observe"))
+def _slopes(
+    leaves: Mapping[str, Array],
+    params: Params,
+    world: World,
+    state: State,
+    key: Array,
+    queue: CommandQueue,
+    *,
+    loss: Loss,
+    grid: Grid,
+    steps: int,
+    every: int,
+    observe: tuple[str, ...],
+) -> tuple[tuple[Array, Run], dict[str, Array]]:
+    def value(leaves: Mapping[str, Array]) -> tuple[Array, Run]:
+        tree = params
+        for path, leaf in leaves.items():
+            tree = parameters.replace(tree, path, leaf)
+        run = simulation.rollout(world, tree, state, key, queue, grid=grid, steps=steps, every=every, observe=observe)
+        found = loss(run)
+        if jnp.shape(found):
+            raise ParamError(f"the loss has the shape {jnp.shape(found)}: allowed is one number. Take a mean or a sum.")
+        return found, run
+
+    return jax.value_and_grad(value, has_aux=True)(leaves)
