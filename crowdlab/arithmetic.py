@@ -58,7 +58,11 @@ class Vector:
         return Vector(x=other[0] - self.x, y=other[1] - self.y)
 
     def __mul__(self, factor: Any) -> "Vector":
-        """Each component times `factor`, rounded (see `rounded`)."""
+        """Each component times `factor`, rounded (see `rounded`). Raises TypeError for a factor that is a vector itself."""
+        if isinstance(factor, Vector) or np.ndim(factor) > np.ndim(self.x) > 0:
+            raise TypeError(
+                f"a vector times {np.shape(factor)}: allowed are numbers, one for each place. For two vectors take dot or cross."
+            )
         return Vector(x=rounded(self.x * factor), y=rounded(self.y * factor))
 
     def __truediv__(self, divisor: Any) -> "Vector":

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import params as parameters
-from crowdlab import simulation, walls
+from crowdlab import planning, simulation, walls
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import NonFiniteError, ParamError
 from crowdlab.neighbours import Grid
@@ -64,7 +64,7 @@ def gradient(
         (value, run), slopes = _slopes(
             *(leaves, params, scenario.world, state, key, queue), loss=loss, grid=grid, steps=steps, every=every, observe=observe
         )
-        better = simulation.repaired(grid, jax.device_get(run.health), people, features)
+        better = planning.repaired(grid, jax.device_get(run.health), people, features)
     if int(run.health.first_bad_step) >= 0:  # says what happened
         simulation.trusted(scenario, params, state, key, queue, grid, steps=steps, every=every, observe=observe)
     for path, slope in slopes.items():

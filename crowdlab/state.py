@@ -133,7 +133,7 @@ class Health:
             peak_touching=jnp.maximum(self.peak_touching, later.peak_touching),
             peak_span=jnp.maximum(self.peak_span, later.peak_span),
             peak_walls=jnp.maximum(self.peak_walls, later.peak_walls),
-            largest_move=jnp.maximum(self.largest_move, later.largest_move),
+            largest_move=jnp.where(mine, self.largest_move, jnp.maximum(self.largest_move, later.largest_move)),
             first_bad_step=jnp.where(mine, self.first_bad_step, later.first_bad_step),
             bad_agent=jnp.where(mine, self.bad_agent, later.bad_agent),
             bad_wall=jnp.where(mine, self.bad_wall, later.bad_wall),

@@ -1,5 +1,6 @@
 """The main loop. Read `step` first: it is the whole model on one screen."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Self
 
@@ -85,7 +86,7 @@ def examine(old: State, new: State, listed: NeighbourList, world: World, stray: 
     bad = through | lost
     who = jnp.argmax(bad)
     return Health.good().with_(
-        largest_move=jnp.where(old.alive, jnp.sqrt(dot(moved, moved)) + stray, 0.0).max(initial=0.0),
+        largest_move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + stray, 0.0).max(initial=0.0),
         first_bad_step=jnp.where(bad.any(), new.step, -1),
         bad_agent=jnp.where(bad.any(), old.id[who], -1),
         bad_wall=through[who] & ~lost[who],
@@ -120,10 +121,10 @@ def rollout(
 ) -> Run:
     """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data.
 
-    Static: `grid`, `steps`, `every`, `observe`. Traced: all else. `steps` is a multiple of `every`. Trouble is in `Run.health`.
+    Static: `grid`, `steps`, `every`, `observe`; all else is traced. `steps` is a multiple of `every`. Trouble is in `Run.health`.
     """
     ties = tie_directions(state.id, key)
-    frames, frames_per_list, steps_per_list = _cut(steps, every, 1 if grid is None else grid.refresh)
+    frames, per_list, rest = _cut(steps, every, 1 if grid is None else grid.refresh)
 
     def walk(going: Going, many: int) -> Going:
         @lean
@@ -142,37 +143,55 @@ def rollout(
         near = measure(listed, state, world, grid)  # compiled away when nothing is observed
         return Frames.of(state), {name: OBSERVABLES[name](state, near, world, params) for name in observe}
 
-    def frames_of_one_list(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
+    def frames_of_one_list(start: tuple[State, Health], many: int) -> tuple[tuple[State, Health], Saved]:
         def frame(going: Going, _: None) -> tuple[Going, Saved]:
             going = walk(going, every)
             return going, save(going[0], going[2])
 
-        going, saved = lax.scan(frame, relist(*start), None, length=frames_per_list)
+        going, saved = lax.scan(frame, relist(*start), None, length=many)
         return going[:2], saved
 
     def frame_of_many_lists(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
         def one_list(going: Going, _: None) -> tuple[Going, None]:
-            return walk(relist(*going[:2]), steps_per_list), None
+            return walk(relist(*going[:2]), per_list), None
 
-        (state, health, listed), _ = lax.scan(one_list, relist(*start), None, length=every // steps_per_list)
-        return (state, health), save(state, listed)
+        going, _ = lax.scan(one_list, (*start, _blank(relist, *start)), None, length=every // per_list)
+        going = walk(relist(*going[:2]), rest) if rest else going
+        return going[:2], save(going[0], going[2])
 
-    start = (with_people(state, params), Health.good())
-    if frames_per_list:
-        end, saved = lax.scan(frames_of_one_list, start, None, length=frames // frames_per_list)
-        saved = jax.tree.map(lambda leaf: leaf.reshape(frames, *leaf.shape[2:]), saved)
-    else:
+    start = with_people(state, params), Health.good()
+    if per_list < every:
         end, saved = lax.scan(frame_of_many_lists, start, None, length=frames)
+        return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
+    end, lists = lax.scan(
+        lambda begun, _: frames_of_one_list(begun, per_list // every), start, None, length=frames * every // per_list
+    )
+    end, more = frames_of_one_list(end, rest // every) if rest else (end, jax.tree.map(lambda leaf: leaf[:0, 0], lists))
+    saved = jax.tree.map(_in_turn, lists, more)
     return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
 
 
-def _cut(steps: int, every: int, refresh: int) -> tuple[int, int, int]:
-    """Frames in all, frames per list (0: several lists per frame) and steps per list, so that all divide evenly.
+def _blank(make: Callable[[State, Health], Going], state: State, health: Health) -> NeighbourList:
+    """A list of the shapes that `make` would give, for a place where nobody looks at it."""
+    return jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(make, state, health)[2])
 
-    When a list is made changes no bit, so the largest divisor that respects `refresh` will do.
+
+def _in_turn(lists: Array, more: Array) -> Array:
+    """What was saved list by list, (L, F, ...), and after the last of them, (G, ...), as one: (L F + G, ...)."""
+    return jnp.concatenate((lists.reshape(lists.shape[0] * lists.shape[1], *lists.shape[2:]), more))
+
+
+def _cut(steps: int, every: int, refresh: int) -> tuple[int, int, int]:
+    """Frames in all, steps per list, and the steps that are left for a last, shorter list of each frame, or of the run.
+
+    A list serves whole frames, or a frame has several lists. When a list is made changes no bit. A rest is a second program to compile,
+    so it is taken only where no number of steps near `refresh` comes out even.
     """
     frames = steps // every
-    if refresh >= every:
-        per_list = max(n for n in range(1, frames + 1) if frames % n == 0 and n * every <= refresh) if frames else 1
-        return frames, per_list, per_list * every
-    return frames, 0, max(n for n in range(1, refresh + 1) if every % n == 0)
+    unit, whole, most = (1, every, refresh) if refresh < every else (every, frames, refresh // every)
+    even = max((n for n in range(1, max(1, most) + 1) if whole % n == 0), default=1)
+    lists = -(-whole // most) if whole else 1
+    near = -(-whole // lists) if whole else 1
+    if not whole or 2 * even >= near:
+        return frames, even * unit, 0
+    return frames, near * unit, whole % near * unit

@@ -7,6 +7,7 @@ the weight 1 - max(0, n . n_k) over the normals n_k already counted: a flat or f
 """
 
 import functools
+import math
 from typing import Any
 
 import jax.numpy as jnp
@@ -122,12 +123,13 @@ def _ahead(position: Array, listed: WallList) -> Array:
     return functools.reduce(jnp.maximum, into)
 
 
-def measure(position: Array, listed: WallList) -> Walls:
-    """Normals, distances and weights of the listed wall features for agents at `position`, (2, N) m."""
+def measure(position: Array, listed: WallList, reach: float = math.inf) -> Walls:
+    """Normals, distances and weights of the listed wall features for agents at `position`, (2, N) m, cut at `reach` m."""
     share, offset = _foot(position, listed, -jnp.inf, jnp.inf)
     counts = listed.real & jnp.where(listed.segment, (share > 0.0) & (share < 1.0), _ahead(position, listed) <= ON_END)
     square = jnp.where(counts, dot(offset, offset), 1.0)
     distance = root(jnp.maximum(square, SMALLEST**2))
+    counts &= distance < reach
     normal = offset / distance
     return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, listed.part, counts))
 

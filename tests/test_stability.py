@@ -107,8 +107,8 @@ def test_an_own_force_is_heard() -> None:
     try:
         params = make_params(("syrup",))
         assert advice(params, PAIR)[0] == Limit("syrup", "damping", "alone", 0.5)
-        leapfrog = dataclasses.replace(params, motion=make_params(motion="runge_kutta").motion)
-        assert advice(leapfrog, PAIR)[0].step == pytest.approx(2.785 / 4)
+        higher = dataclasses.replace(params, motion=make_params(motion="runge_kutta").motion)
+        assert advice(higher, PAIR)[0].step == pytest.approx(2.785 / 4)
     finally:
         FORCES.clear()
         FORCES.update(before)

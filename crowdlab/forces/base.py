@@ -69,7 +69,7 @@ def total(params: Params, state: State, near: Neighbours, world: World) -> Vecto
         def felt(name: str = name, on: Array = on) -> Vector:
             return Vector.of(params.forces[name](state, near, world)) * on
 
-        push = push + lax.cond(on == 0, lambda: nothing, felt)
+        push = push + lax.cond(jnp.any(jnp.asarray(on) != 0), felt, lambda: nothing)
     return arithmetic.where(state.alive, push, (0.0, 0.0))
 
 
@@ -94,7 +94,10 @@ def largest(value: Any) -> float:
 
 
 def reaches(forces: Mapping[str, Any], radius: float) -> tuple[float, float]:
-    """How far any force looks for people and for walls, m, at the present (concrete) parameters."""
-    people = max((f.reach(radius) for f in forces.values()), default=0.0)
-    walls = max((f.wall_reach(radius) for f in forces.values() if hasattr(f, "wall_reach")), default=0.0)
+    """How far any force looks for people and for walls, m, at the present (concrete) parameters.
+
+    Whoever touches is always seen, whether a force asks for it or not: overlaps are observed too.
+    """
+    people = max([2 * radius, *(f.reach(radius) for f in forces.values())])
+    walls = max([radius, *(f.wall_reach(radius) for f in forces.values() if hasattr(f, "wall_reach"))])
     return float(people), float(walls)

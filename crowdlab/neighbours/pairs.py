@@ -59,11 +59,11 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
     seen = _places(state, world)
     people = _pairs(listed.people, state, seen, world)
     touching = _pairs(listed.touching, state, seen, world)
-    reach = math.inf if grid is None else grid.reach
+    reach, wall_reach = (FAR / 2, math.inf) if grid is None else (grid.reach, grid.wall_reach)
     return Neighbours(
         **_cut(people, people.distance < reach),
         touching=Pairs(**_cut(touching, touching.distance < state.radius + touching.radius)),
-        walls=walls.measure(state.position, listed.walls),
+        walls=walls.measure(state.position, listed.walls, wall_reach),
     )
 
 

@@ -69,6 +69,9 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
     """Room that a list made now would need. Host: from concrete positions, by a tree of points."""
     alive = np.asarray(state.alive)
     place = np.asarray(world.wrap(state.position), float).T[alive] - np.asarray(world.lower)
+    if world.periodic:  # what was wrapped in single precision may lie a rounding outside
+        place = np.mod(place, world.size)
+        place[place >= world.size] = 0.0
     if len(place) == 0:
         return Need(0, 0, 0, 0)
     tree = cKDTree(place, boxsize=world.size if world.periodic else None)
@@ -99,7 +102,7 @@ def with_wall_table(world: World, grid: Grid) -> World:
     return _with_wall_table(world, grid.wall_reach + grid.skin / 2)
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)
 def _with_wall_table(world: World, reach: float) -> World:
     if not walls.feature_count(world):
         return world
