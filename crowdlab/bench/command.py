@@ -59,9 +59,7 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--people", type=int, nargs="+", metavar="N", help=f"sizes of the crowd (default {_listed(QUICK)})")
     parser.add_argument("--density", type=float, nargs="+", metavar="D", help="people per m² at the start (default 2)")
     parser.add_argument("--lanes", nargs="+", metavar="LANE", help=f"what to measure, see below (default {' '.join(QUICK_LANES)})")
-    parser.add_argument(
-        "--all", action="store_true", help=f"every lane, {_listed(WHOLE)} people, 0.5, 2 and 4 per m²: an hour or two"
-    )
+    parser.add_argument("--all", action="store_true", help=f"every lane, {_listed(WHOLE)} people, 0.5, 2 and 4 per m²: takes long")
     parser.add_argument("--no-peers", action="store_true", help="crowdlab alone")
     parser.add_argument("--same-bytes", action="store_true", help="also the lane bytes; exit code 1 if other bytes come out")
     parser.add_argument(
@@ -101,11 +99,15 @@ def _choice(options: argparse.Namespace) -> Choice:
         if not path.resolve().parent.is_dir():
             raise CrowdlabError(f"bench: {path}: there is no folder {path.parent}. Make it, or give another place.")
     chosen = tuple(options.lanes or (LANES if options.all else QUICK_LANES))
-    chosen = tuple(lane for lane in chosen if not options.no_peers or lane in LONE or lane == "codes")
+    alone = tuple(lane for lane in chosen if lane in LONE or lane == "codes")
+    if options.no_peers and not alone:
+        raise CrowdlabError(
+            f"bench: --no-peers leaves nothing of {', '.join(chosen)}: allowed are other lanes. Leave one of the two out."
+        )
     choice = Choice(
         people=tuple(dict.fromkeys(options.people or (WHOLE if options.all else QUICK))),
         densities=tuple(dict.fromkeys(options.density or ((0.5, 2.0, 4.0) if options.all else (2.0,)))),
-        lanes=(*chosen, *(("bytes",) if options.same_bytes else ())),
+        lanes=(*(alone if options.no_peers else chosen), *(("bytes",) if options.same_bytes else ())),
         peers=not options.no_peers,
         rounds=options.rounds,
         whole=options.all,

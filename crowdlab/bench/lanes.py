@@ -62,7 +62,8 @@ def _codes(choice: Choice) -> list[Heat]:
 
 
 def _batch(choice: Choice) -> list[Heat]:
-    entries = [Entry(f"{runs} {'run' if runs == 1 else 'runs'} of 200", "batch", Task(people=200, runs=runs)) for runs in (1, 64)]
+    many = (1, 4, 16, 64) if choice.whole else (1, 64)
+    entries = [Entry(f"{runs} {'run' if runs == 1 else 'runs'} of 200", "batch", Task(people=200, runs=runs)) for runs in many]
     return [Heat("batch", LANES["batch"], tuple(entries), choice.rounds)]
 
 
@@ -72,7 +73,7 @@ def _walls(choice: Choice) -> list[Heat]:
 
 
 def _departed(choice: Choice) -> list[Heat]:
-    tasks = {"1 000 people": Task(people=10_000, absent=9000), "9 000 more have left": Task(people=10_000, gone=9000)}
+    tasks = {"1 000 people": Task(people=10_000, absent=9000), "1 000 of 10 000": Task(people=10_000, gone=9000)}
     return [Heat("departed", LANES["departed"], tuple(Entry(name, "thinned", task) for name, task in tasks.items()), choice.rounds)]
 
 

@@ -75,7 +75,7 @@ def too_large(entry: Entry, free: int | None) -> str:
     wanted = needs.base * GIB + needs.per_person * people + needs.per_pair * people**2
     if free is None or wanted <= SPARE * free:
         return ""
-    return f"left out: needs about {wanted / GIB:.1f} GiB of memory, {free / GIB:.1f} GiB are free"
+    return f"left out: needs about {wanted / GIB:.1f} GiB of memory, {SPARE * free / GIB:.1f} GiB can be spared"
 
 
 class Slowness:

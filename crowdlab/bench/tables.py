@@ -117,7 +117,7 @@ def _explained(measures: list[Measure]) -> list[str]:
             "0.001 N; JuPedSim looks 2.5 m far, and all other codes compute in float64. "
         )
     busiest = {one.code: max(o.busy or 0.0 for o in timed if o.code == one.code) for one in timed}
-    text += "Cores kept busy: " + ", ".join(f"{code} {busy:.1f}" for code, busy in busiest.items())
+    text += "Cores kept busy: " + "; ".join(f"{code} {busy:.1f}" for code, busy in busiest.items())
     versions = ", ".join(dict.fromkeys(one.version for one in timed if one.version))
     return [_prose(f"{text}. {f'Versions: {versions}.' if versions else ''}")]
 
@@ -139,17 +139,20 @@ def _growth(measures: list[Measure]) -> list[str]:
 
 
 def _pair(measures: list[Measure]) -> str:
-    """Two cases side by side: the second over the first."""
+    """Cases side by side, each over the first."""
     rows = [
         (one.code, _time(one.step_time), _time(one.median_step_time), number(one.agent_steps)) for one in measures if one.rounds
     ]
+    if not rows:
+        return ""
     text = f"{LANES[measures[0].lane]}\n\n{table(('case', 'step [ms]', 'median', 'agent-steps/s'), rows)}"
-    if len(rows) < 2:
-        return text
-    one, other = measures
-    if one.lane == "batch":
-        return f"{text}\n\nThroughput of {other.code} over {one.code}: {other.agent_steps / one.agent_steps:.2f}"
-    return f"{text}\n\nStep time of the second over the first: {other.step_time / one.step_time:.2f}"
+    first, *others = (one for one in measures if one.rounds)
+    for one in others if measures[0].rounds else ():
+        if one.lane == "batch":
+            text += f"\n\nThroughput of {one.code} over {first.code}: {one.agent_steps / first.agent_steps:.2f}"
+        else:
+            text += f"\n\nStep time of {one.code} over {first.code}: {one.step_time / first.step_time:.2f}"
+    return text
 
 
 def _steady(measures: list[Measure]) -> str:

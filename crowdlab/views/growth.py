@@ -48,6 +48,7 @@ class Growth(Painted):
             x_axis_type="log",
             y_axis_type="log",
             tools="pan,box_zoom,reset,save",
+            toolbar_location="above",
             title=title or None,
             min_border_left=LEFT,
             min_border_right=KEY,
