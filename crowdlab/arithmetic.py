@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_batching import custom_vmap
 
 from crowdlab.params import pytree
 
@@ -192,3 +193,18 @@ def _chain(total: Array, rows: Array) -> Array:
     for row in rows:
         total = total + row
     return total
+
+
+@custom_vmap
+def anywhere(flag: Array) -> Array:
+    """The flag, () bool; in a batch one for all, True where any of them is.
+
+    A branch on it stays a branch in a batch, where a flag for each would make both sides be worked out for all. So the side that is
+    taken must also be right for those whose own flag is False.
+    """
+    return flag
+
+
+@anywhere.def_vmap
+def _anywhere(size: int, batched: list[bool], flag: Array) -> tuple[Array, bool]:
+    return flag.any(), False

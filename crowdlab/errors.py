@@ -1,5 +1,7 @@
 """What can go wrong, as types. Every message says: where, what, what is allowed, what to do."""
 
+import math
+
 
 class CrowdlabError(Exception):
     """Root of every error crowdlab raises on purpose."""
@@ -21,13 +23,29 @@ class CapacityError(CrowdlabError, RuntimeError):
     """A grid that the user gave has too little room, or lists too seldom, for this run."""
 
 
-class NonFiniteError(CrowdlabError, ArithmeticError):
+class RunError(CrowdlabError, ArithmeticError):
+    """A run cannot be trusted from some step on. Keeps who, when, where and the last state that was good."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        state: object = None,
+        step: int = -1,
+        agent: int = -1,
+        place: tuple[float, float] = (math.nan, math.nan),
+    ) -> None:
+        """`state` is the last good State, `step` the first bad step, `agent` the id of who broke it and `place` where it stood, m."""
+        super().__init__(message)
+        self.state, self.step, self.agent, self.place = state, step, agent, place
+
+
+class NonFiniteError(RunError):
     """Positions or velocities became NaN or infinite, or somebody went through a wall."""
 
-    def __init__(self, message: str, *, state: object = None, step: int = -1, agent: int = -1) -> None:
-        """`state` is the last good State, `step` the first bad step and `agent` the id of who broke it."""
-        super().__init__(message)
-        self.state, self.step, self.agent = state, step, agent
+
+class UnstableError(RunError):
+    """A step too long for the forces, a force out of all measure, or bodies deeper in each other than allowed."""
 
 
 class RecordingError(CrowdlabError, OSError):

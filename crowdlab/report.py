@@ -22,6 +22,14 @@ from crowdlab.state import State
 LATELY = 5.0  # s, over which somebody who has not arrived is watched
 HARDLY = 0.25  # m, less than a body radius in that time is no walking
 LISTED = 10  # people inside that are printed one by one
+HEALTH = {  # what a summary says of how the run went, with units
+    "looks": "steps",
+    "long_looks": "steps",
+    "step_ratio": "1",
+    "strain": "1",
+    "capped": "agent-steps",
+    "separated": "agent-steps",
+}
 SHAPE = re.compile(r", \(\) [^;.,]+")  # shape and unit in the first line of an observable: for programmers
 
 
@@ -47,6 +55,7 @@ def summary(recording: Recording) -> dict[str, Any]:
             "of_95_percent": _quantity(arrived[nearly_all - 1] if len(arrived) >= nearly_all > 0 else None, "s"),
         },
         "flow": flows(recording),
+        "health": {name: _quantity(value, HEALTH[name]) for name, value in recording.health.items() if name in HEALTH},
         "largest_overlap": _quantity(None if overlap is None or not len(overlap) else float(overlap.max()), "m"),
         "not_arrived": not_arrived(recording),
         "versions": _once(recording.manifest["versions"]),
@@ -107,6 +116,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     text += [f"flow      {_shown(flow)} through {name} ({flow['people']} people)" for name, flow in found["flow"].items()]
     if found["largest_overlap"]["value"] is not None:
         text.append(f"overlap   {_overlap(found['largest_overlap']['value'])} in the recorded frames")
+    text += _health({name: quantity["value"] for name, quantity in found["health"].items()})
     inside = found["not_arrived"]
     for one in inside[:LISTED]:
         x, y = one["position"]
@@ -115,6 +125,22 @@ def lines(found: dict[str, Any]) -> list[str]:
         rest = inside[LISTED:]
         stuck = sum("stuck" in one["reason"] for one in rest)
         text.append(f"inside    and {len(rest)} more, {stuck} of them stuck or blocked; summary.json names all")
+    return text
+
+
+def _health(found: dict[str, float]) -> list[str]:
+    """How long the step was for the forces, if anybody was near enough to tell, and how often the limits acted."""
+    text, ratio, long = [], found.get("step_ratio", 0.0), int(found.get("long_looks", 0))
+    if long:
+        text.append(
+            f"step      up to {ratio:.2f} times the longest surely stable one, longer in {long} of {found['looks']:.0f} looks"
+        )
+    elif ratio > 0:
+        text.append(f"step      at most {ratio:.2g} of the longest surely stable one")
+    if capped := found.get("capped"):
+        text.append(f"cap       limits.acceleration acted in {capped:.0f} agent-steps")
+    if separated := found.get("separated"):
+        text.append(f"parted    limits.separation moved bodies apart in {separated:.0f} agent-steps")
     return text
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from crowdlab import walls
 from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
-from crowdlab.errors import CapacityError, CommandError, CrowdlabError, NonFiniteError, ParamError, nearest
+from crowdlab.errors import CapacityError, CommandError, CrowdlabError, ParamError, nearest
+from crowdlab.guards import broken
 from crowdlab.muster import muster
 from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.observe import OBSERVABLES
@@ -48,6 +49,7 @@ def trusted(
     Raises:
         CapacityError: the grid was too small and `may_repair` is False.
         NonFiniteError: somebody left the finite numbers or went through a wall; `error.state` is the last good state.
+        UnstableError: the step was too long for the forces, or bodies overlapped deeper than allowed; the same.
     """
     if may_repair:
         grid = thinned(scenario, params, state, grid, steps if ahead is None else ahead)
@@ -72,15 +74,7 @@ def trusted(
     if health.first_bad_step >= 0:
         good = int(health.first_bad_step) - 1 - int(state.step)
         kept = present.restored(rollout(world, *start, grid=grid, steps=good, every=max(good, 1)).final)
-        what = "went through a wall" if health.bad_wall else "left the finite numbers"
-        raise NonFiniteError(
-            f"{scenario.name}: agent {health.bad_agent} {what} at step {health.first_bad_step}; the last good state is that of step "
-            f"{int(kept.step)}. Usual cures: a smaller motion.dt (now {float(np.max(params.motion.dt)):g} s), weaker forces or a "
-            "lower motion.top_speed.",
-            state=kept,
-            step=int(health.first_bad_step),
-            agent=int(health.bad_agent),
-        )
+        raise broken(scenario.name, health, kept, params, world, grid)
     return present.reported(run), grid
 
 
@@ -230,7 +224,8 @@ def simulate(
         ParamError: a value outside its bounds, or a force that looks farther than the grid given.
         CommandError: an order that names what does not exist, or that the run would end before.
         CapacityError: a given `grid` overflowed (a planned one is enlarged instead).
-        NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent and step.
+        NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent, step and place.
+        UnstableError: the step was too long for the forces, or bodies overlapped deeper than allowed; the same.
     """
     params = scenario.params if params is None else params
     last = int(scenario.state.step) + steps

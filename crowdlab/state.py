@@ -15,6 +15,9 @@ from crowdlab.arithmetic import Vector, rounded
 from crowdlab.params import pytree, single, static
 
 Array = jax.Array
+MOST = 2**31 - 1  # counts stay there rather than start anew
+COUNTED = ("looks", "long_looks", "capped", "separated")  # fields of Health that add up
+MEASURED = ("step_ratio", "strain", "largest_move")  # and some of which the largest counts
 
 
 def nobody() -> Array:
@@ -101,9 +104,17 @@ class Health:
     peak_span: Array  # () int32, most agents ever seen in one span of cells (room is Grid.span)
     peak_walls: Array  # () int32, most wall candidates any agent ever needed (room is Grid.walls)
     largest_move: Array  # () m, since the list in use was made; beyond half the skin the chunk is repeated with a larger plan
-    first_bad_step: Array  # () int32, first step after which somebody was not finite or had gone through a wall; -1 before
+    first_bad_step: Array  # () int32, first step after which something was wrong with somebody; -1 before
     bad_agent: Array  # () int32, id of that agent, -1 before
-    bad_wall: Array  # () bool, True if it went through a wall
+    bad_place: Array  # (2,) m, where it stood one step earlier
+    bad_reason: Array  # () int32, number of what was wrong (see guards.py); 0 before
+    bad_amount: Array  # () by how much, in the unit of that reason
+    looks: Array  # () int32, steps before which stiffness and overlaps were looked at
+    long_looks: Array  # () int32, those among them in which the step was longer than surely stable for somebody
+    step_ratio: Array  # () largest ratio of the step to the longest that is surely stable
+    strain: Array  # () deepest overlap against a force that resists it, as a share of the radii
+    capped: Array  # () int32, agent-steps in which the cap on accelerations acted
+    separated: Array  # () int32, agent-steps in which somebody was moved out of an overlap
 
     @classmethod
     def good(cls) -> "Health":
@@ -118,7 +129,15 @@ class Health:
             largest_move=none,
             first_bad_step=zero - 1,
             bad_agent=zero - 1,
-            bad_wall=jnp.zeros((), bool),
+            bad_place=jnp.zeros((2,), none.dtype),
+            bad_reason=zero,
+            bad_amount=none,
+            looks=zero,
+            long_looks=zero,
+            step_ratio=none,
+            strain=none,
+            capped=zero,
+            separated=zero,
         )
 
     def with_(self, **changes: Any) -> "Health":
@@ -126,15 +145,17 @@ class Health:
         return dataclasses.replace(self, **changes)
 
     def merge(self, later: "Health") -> "Health":
-        """Worst of both; the first bad step is the earlier one."""
+        """Worst of both, sums of what is counted; the first bad step is the earlier one."""
         mine = self.first_bad_step >= 0
-        return Health(
-            peak_neighbours=jnp.maximum(self.peak_neighbours, later.peak_neighbours),
-            peak_touching=jnp.maximum(self.peak_touching, later.peak_touching),
-            peak_span=jnp.maximum(self.peak_span, later.peak_span),
-            peak_walls=jnp.maximum(self.peak_walls, later.peak_walls),
-            largest_move=jnp.where(mine, self.largest_move, jnp.maximum(self.largest_move, later.largest_move)),
-            first_bad_step=jnp.where(mine, self.first_bad_step, later.first_bad_step),
-            bad_agent=jnp.where(mine, self.bad_agent, later.bad_agent),
-            bad_wall=jnp.where(mine, self.bad_wall, later.bad_wall),
-        )
+        merged = {}
+        for field in dataclasses.fields(self):
+            one, other = getattr(self, field.name), getattr(later, field.name)
+            if field.name == "first_bad_step" or field.name.startswith("bad_"):
+                merged[field.name] = jnp.where(mine, one, other)
+            elif field.name in COUNTED:
+                merged[field.name] = jnp.where(one > MOST - other, MOST, one + other)
+            elif field.name == "largest_move":  # what is not finite any more says nothing about the list
+                merged[field.name] = jnp.where(mine, one, jnp.maximum(one, other))
+            else:
+                merged[field.name] = jnp.maximum(one, other)
+        return Health(**merged)

@@ -9,11 +9,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from crowdlab import commands as orders
-from crowdlab import walls
-from crowdlab.arithmetic import Vector, dot
+from crowdlab.arithmetic import Vector
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
+from crowdlab.guards import examine
 from crowdlab.journeys import arrive
+from crowdlab.limits import cap, separate
 from crowdlab.neighbours import Grid, Need, NeighbourList, make_list, measure, tie_directions
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, pytree
@@ -50,47 +51,27 @@ class Run:
 def step(
     state: State, params: Params, world: World, listed: NeighbourList, grid: Grid | None, queue: CommandQueue, key: Array
 ) -> tuple[State, Health]:
-    """One time step on one screen: orders, neighbours, forces, motion, arrivals.
+    """One time step on one screen: orders, neighbours, forces, limits, motion, arrivals.
 
     Everybody reads the old state and all are written together. Randomness comes from `fold_in(key, state.step)`, so a run cut
     into chunks equals one long run.
     """
     old = orders.apply(queue, with_people(state, params))
 
-    def acceleration(now: State) -> Vector:
-        return base.total(params, now, measure(listed, now, world, grid), world)
+    def felt(now: State) -> tuple[Vector, Array]:
+        return cap(base.total(params, now, measure(listed, now, world, grid), world), params.limits)
 
-    moved = params.motion(old, acceleration, world, jax.random.fold_in(key, old.step))
-    return arrive(moved, old.position, world), examine(old, moved, listed, world, params.motion.stray(old))
+    push, capped = felt(old)
+    moved = params.motion(old, lambda now: push if now is old else felt(now)[0], world, jax.random.fold_in(key, old.step))
+    moved, shift = separate(moved, params.limits, listed, world, grid)
+    health = examine(old, moved, push, params, listed, world, grid, capped=capped, shift=shift)
+    return arrive(moved, old.position, world), health
 
 
 def with_people(state: State, params: Params) -> State:
     """The state with each person's own numbers as the parameters have them now."""
     speed = jnp.asarray(params.people.desired_speed, state.position.dtype)
     return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
-
-
-def examine(old: State, new: State, listed: NeighbourList, world: World, stray: Array | float = 0.0) -> Health:
-    """What went wrong in this step, if anything: facts only, judged outside the compiled loop.
-
-    `stray`, m, is how far from both ends of the step the motion looked at somebody, () or (N,).
-    """
-    if not old.id.shape[0]:
-        return Health.good()
-    old, new = lax.stop_gradient((old, new))
-    moved = world.offset(listed.start, new.position)
-    through = old.alive & walls.crossed(
-        old.position, (world.offset(old.position, new.position) + old.position).stacked, listed.walls
-    )
-    lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
-    bad = through | lost
-    who = jnp.argmax(bad)
-    return Health.good().with_(
-        largest_move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + stray, 0.0).max(initial=0.0),
-        first_bad_step=jnp.where(bad.any(), new.step, -1),
-        bad_agent=jnp.where(bad.any(), old.id[who], -1),
-        bad_wall=through[who] & ~lost[who],
-    )
 
 
 def needed(need: Need) -> Health:

@@ -13,7 +13,7 @@ from crowdlab import params
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.forces import FORCES, Driving, Repulsion
 from crowdlab.integrate import MOTIONS, Walking
-from crowdlab.params import Params, People
+from crowdlab.params import Limits, Params, People
 
 STRENGTH = "forces.repulsion.strength"
 SPEED = "people.desired_speed"
@@ -39,13 +39,17 @@ def test_every_declared_number_has_a_path_in_a_fixed_order() -> None:
         "motion.top_speed",
         "motion.noise",
         "people.desired_speed",
+        "limits.acceleration",
+        "limits.separation",
+        "limits.overlap",
+        "limits.step_ratio",
     ]
     assert list(params.values(tree)) == paths
     turned = crowd(forces=dict(reversed(tree.forces.items())), switches=dict(reversed(tree.switches.items())))
     assert [path for path, _ in params.specs(turned)] == paths
 
 
-@pytest.mark.parametrize("cls", [*FORCES.values(), *MOTIONS.values(), People], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", [*FORCES.values(), *MOTIONS.values(), People, Limits], ids=lambda cls: cls.__name__)
 def test_every_declaration_is_complete(cls: Callable[[], Any]) -> None:
     declared = dict(params.specs(cls()))
     assert declared

@@ -28,7 +28,8 @@ class Force(Protocol):
     A force that looks at walls also has `wall_reach(radius)`, in m. One that is stable only below some time step should have
     `rates(state, near)`, which says how stiff it is: largest swing, 1/s^2, and damping, 1/s, of each agent, () or (N,). They are row sums
     of its slopes over position and velocity, per mass (Gershgorin): k / m and c / m of a wall, and twice the sum of k / m and of c / m
-    over the neighbours. The advice about the step reads them (see stability.py).
+    over the neighbours. The advice about the step reads them (see stability.py). One that keeps bodies from overlapping should have
+    `strain(state, near)`: the deepest overlap of each, as a share of the radii, (N,). A guard in the loop reads both.
     """
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Vector | Array:
@@ -86,6 +87,15 @@ def rates(params: Params, state: State, near: Neighbours) -> tuple[Array, Array]
             more = params.forces[name].rates(state, near)
             swing, damping = swing + params.switches[name] * more[0], damping + params.switches[name] * more[1]
     return jnp.where(state.alive, swing, 0.0), jnp.where(state.alive, damping, 0.0)
+
+
+def strain(params: Params, state: State, near: Neighbours) -> Array:
+    """Deepest overlap of each against a force that is switched on and resists it, (N,), as a share of the radii; zero on dead rows."""
+    deepest = jnp.zeros_like(state.mass)
+    for name in sorted(params.forces):
+        if hasattr(params.forces[name], "strain"):
+            deepest = jnp.maximum(deepest, jnp.where(params.switches[name] == 0, 0.0, params.forces[name].strain(state, near)))
+    return jnp.where(state.alive, deepest, 0.0)
 
 
 def largest(value: Any) -> float:

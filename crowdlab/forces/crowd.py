@@ -111,6 +111,12 @@ class Contact:
         stiff, rough = jnp.where(overlap >= 0, self.compression, 0.0), rounded(self.friction * jnp.maximum(overlap, 0.0))
         return 2.0 * pairs.total(stiff) / state.mass, 2.0 * pairs.total(rough) / state.mass
 
+    def strain(self, state: State, near: Neighbours) -> Array:
+        """Deepest overlap as a share of the two radii together; 0 where bodies are not stiff."""
+        pairs = near.touching
+        whole = state.radius + pairs.radius
+        return jnp.where(pairs.mask & (self.compression > 0), (whole - pairs.distance) / whole, 0.0).max(0, initial=0.0)
+
     def reach(self, radius: float) -> float:
         """Bodies touch at the sum of two radii."""
         return 2 * radius

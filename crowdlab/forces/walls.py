@@ -68,6 +68,11 @@ class WallContact:
         stiff, rough = jnp.where(overlap >= 0, self.compression, 0.0), self.friction * jnp.maximum(overlap, 0.0)
         return near.walls.total(stiff) / state.mass, near.walls.total(rough) / state.mass
 
+    def strain(self, state: State, near: Neighbours) -> Array:
+        """Deepest overlap with a wall as a share of the radius; 0 where bodies are not stiff."""
+        share = (state.radius - near.walls.distance) / state.radius
+        return jnp.where((near.walls.weight > 0) & (self.compression > 0), share, 0.0).max(0, initial=0.0)
+
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""
         return 0.0

@@ -22,7 +22,7 @@ class Chunk:
         self.series = {name: np.asarray(values) for name, values in run.series.items()}
         self.last_step = int(run.final.step)
         self.people = people_of(run.final)
-        self.health = json.dumps({name: np.asarray(value).item() for name, value in vars(run.health).items()})
+        self.health = json.dumps({name: np.asarray(value).tolist() for name, value in vars(run.health).items()})
         self.orders = list(orders)
 
     @classmethod

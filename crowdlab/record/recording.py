@@ -19,6 +19,7 @@ from crowdlab.params import Params
 from crowdlab.record import tables
 from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Frames
+from crowdlab.state import COUNTED, MEASURED
 
 ARRAYS = ("step", "position", "velocity", "heading", "alive")
 
@@ -147,6 +148,18 @@ class Recording:
         """Work with the number of bits that the recording was made with."""
         with jax.enable_x64(bool(self.manifest["float64"])):
             yield
+
+    @functools.cached_property
+    def health(self) -> dict[str, float]:
+        """How the run went: sums of what the chunks counted, and the largest of what they measured."""
+        found: dict[str, float] = {}
+        for _, _, _, _, text, _ in self._chunks:
+            for name, value in json.loads(text).items():
+                if name in COUNTED:
+                    found[name] = found.get(name, 0) + value
+                elif name in MEASURED:
+                    found[name] = max(found.get(name, 0.0), value)
+        return found
 
     def ledger(self) -> dict[str, np.ndarray]:
         """People inside and walking, standing at their target, left and removed, (F,) each; they add up to N at every frame.

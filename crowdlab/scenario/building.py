@@ -15,7 +15,7 @@ from crowdlab.errors import ScenarioError, nearest
 from crowdlab.forces import FORCES
 from crowdlab.geometry import Floor, Place
 from crowdlab.integrate import MOTIONS
-from crowdlab.params import Params, People, as_arrays, check_value, spec_of
+from crowdlab.params import Limits, Params, People, as_arrays, check_value, spec_of
 from crowdlab.scenario.tables import REACH, GoalTable, ScenarioTable, WorldTable, brief, decode, plain
 from crowdlab.state import State, World
 
@@ -213,7 +213,9 @@ def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
     moving = _parameters(motion, tables.motion, "motion", count, ("kind",))
     if np.ndim(moving.dt):
         raise ScenarioError(f"motion.dt = {brief(tables.motion['dt'])}: allowed is one number in s, the same for everybody.")
-    return as_arrays(jax.tree.map(demand.reals, Params(forces=forces, switches=switches, motion=moving, people=people)))
+    limits = _parameters(Limits, tables.limits, "limits", count, ())
+    params = Params(forces=forces, switches=switches, motion=moving, people=people, limits=limits)
+    return as_arrays(jax.tree.map(demand.reals, params))
 
 
 def _same(values: np.ndarray) -> Any:

@@ -4,6 +4,7 @@ import dataclasses
 import math
 import typing
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from crowdlab.demand import Body, Distribution, Group
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.forces import FORCES
 from crowdlab.integrate import MOTIONS
-from crowdlab.params import People, Spec, specs
+from crowdlab.params import Limits, People, Spec, specs
 
 T = TypeVar("T")
 Points = list[tuple[float, float]]
@@ -73,6 +74,7 @@ class ScenarioTable:
     groups: dict[str, GroupTable] = dataclasses.field(default_factory=dict)
     forces: dict[str, dict[str, Any]] | None = None
     motion: dict[str, Any] = dataclasses.field(default_factory=dict)
+    limits: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 # What a key means and holds; shown in errors and in the schema.
@@ -109,6 +111,7 @@ MEANING = {
     "groups": "one table for each group",
     "forces": "one table for each force",
     "motion": "table of parameters",
+    "limits": "table of parameters",
 }
 
 
@@ -192,8 +195,8 @@ def schema() -> dict[str, Any]:
     for key, law in [*specs(Body()), *specs(People())]:
         tables["GroupTable"]["properties"][key]["description"] += f"; {_bounds(law)}"
     whole = tables.pop("ScenarioTable")
-    forces = {name: _parameters(kind, switch=True) for name, kind in FORCES.items()}
-    motions = {name: _parameters(kind, switch=False) for name, kind in MOTIONS.items()}
+    forces = {name: _parameters(kind, KIND | ON) for name, kind in FORCES.items()}
+    motions = {name: _parameters(kind, KIND) for name, kind in MOTIONS.items()}
     tables |= {f"force.{name}": table for name, table in forces.items()} | {
         f"motion.{name}": table for name, table in motions.items()
     }
@@ -208,13 +211,17 @@ def schema() -> dict[str, Any]:
     }
     kinds = [{"allOf": [{"$ref": f"#/$defs/motion.{name}"}, {"properties": {"kind": {"const": name}}}]} for name in motions]
     whole["properties"]["motion"] = {"anyOf": kinds}
+    tables["limits"] = _parameters(Limits)
+    whole["properties"]["limits"] = {"$ref": "#/$defs/limits"}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "crowdlab scenario", **whole, "$defs": tables}
 
 
-def _parameters(kind: type, *, switch: bool) -> dict[str, Any]:
-    entries: dict[str, Any] = {"kind": {"type": "string", "description": "name of the law, where the table is called otherwise"}}
-    if switch:
-        entries["on"] = {"type": "boolean", "default": True, "description": "false leaves this force out"}
+KIND = {"kind": {"type": "string", "description": "name of the law, where the table is called otherwise"}}
+ON = {"on": {"type": "boolean", "default": True, "description": "false leaves this force out"}}
+
+
+def _parameters(kind: type, others: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    entries = dict(others)
     for field in dataclasses.fields(kind):
         law = field.metadata.get("spec")
         entry: dict[str, Any] = {}
