@@ -40,10 +40,11 @@ def settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "0",
         # XLA compares tuning hints with processor features when it loads a program, finds no such feature and warns of the worst at
-        # length. The folder belongs to one kind of processor, so there is nothing to warn of.
+        # length. The folder belongs to one kind of processor, so there is nothing to warn of. (1 is what JAX sets for itself and hands on.)
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
-    return {name: value for name, value in wanted.items() if name not in environment}
+    unset = {"TF_CPP_MIN_LOG_LEVEL"} if environment.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1" else set()
+    return {name: value for name, value in wanted.items() if name in unset or name not in environment}
 
 
 def size(place: Path) -> tuple[int, int]:

@@ -104,8 +104,7 @@ def rollout(
 
     Static: `grid`, `steps`, `every`, `observe`; all else is traced. `steps` is a multiple of `every`. Trouble is in `Run.health`.
     """
-    ties = tie_directions(state.id, key)
-    frames, per_list, rest = _cut(steps, every, 1 if grid is None else grid.refresh)
+    ties, (frames, per_list, rest) = tie_directions(state.id, key), _cut(steps, every, 1 if grid is None else grid.refresh)
 
     def walk(going: Going, many: int) -> Going:
         @lean

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # before JAX is imported: tolerances and bytes are those of a CPU
+os.environ["CROWDLAB_CACHE"] = ""  # nothing of a test is kept in the folder of the user
 
 import jax
 

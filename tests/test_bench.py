@@ -407,7 +407,7 @@ def test_peers_do_not_carry_our_libraries() -> None:
     for bare in (True, False):
         with Process(bare=bare) as process:
             held.append(process.ask("prepare", order, within=60)["loaded"])
-    assert None in held or held[0] * 2 < held[1]
+    assert None in held or max(held) < 100e6  # JAX alone takes more
 
 
 # The command ----------------------------------------------------------------------------------------------------------------------

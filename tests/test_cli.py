@@ -147,7 +147,7 @@ def test_what_is_there_is_not_overwritten(
     before = (ran[0] / "runs" / "room-3" / "recording.sqlite").read_bytes()
     assert cli.main(["run", "room.toml", "--no-html"]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("crowdlab: runs/room-3/recording.sqlite: there is a file already.")
+    assert "crowdlab: runs/room-3/recording.sqlite: there is a file already." in err
     assert "Traceback" not in err
     assert (ran[0] / "runs" / "room-3" / "recording.sqlite").read_bytes() == before
 
@@ -318,7 +318,7 @@ def test_lab_opens_the_notebooks_or_a_scenario(
 
     started: list[list[str]] = []
 
-    def run(command: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+    def run(command: list[str], *, check: bool, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
         started.append(command)
         return subprocess.CompletedProcess(command, 0)
 

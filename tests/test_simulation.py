@@ -177,7 +177,7 @@ def test_a_planned_run_is_the_run_with_room_to_spare(scene: Scenario, whole: Run
 
 def test_leaving_the_finite_numbers_is_an_error_that_knows_the_last_good_state(scene: Scenario, grid: Grid) -> None:
     violent = params.replace(params.replace(scene.params, "forces.repulsion.strength", 1e38), "forces.repulsion.falloff", 0.01)
-    message = r"scene: agent \d+ left the finite numbers at step 1; the last good state is that of step 0\."
+    message = r"scene: agent \d+ left the finite numbers at step 1; the last good state is that of step 0, where it stood at "
     with pytest.raises(NonFiniteError, match=message) as caught:
         simulate(scene, violent, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=grid)
     assert "motion.dt (now 0.005 s)" in str(caught.value)

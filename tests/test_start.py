@@ -65,6 +65,9 @@ def test_where_programs_are_kept_is_up_to_the_user(tmp_path: Path) -> None:
     chosen = cache.settings({"CROWDLAB_CACHE": str(tmp_path), "TF_CPP_MIN_LOG_LEVEL": "0"})
     assert Path(chosen["JAX_COMPILATION_CACHE_DIR"]).parent == tmp_path
     assert "TF_CPP_MIN_LOG_LEVEL" not in chosen  # what the user has set stays
+    assert (
+        cache.settings({"CROWDLAB_CACHE": str(tmp_path), "TF_CPP_MIN_LOG_LEVEL": "1"})["TF_CPP_MIN_LOG_LEVEL"] == "3"
+    )  # JAX's own
     assert cache.settings({"CROWDLAB_CACHE": ""}) == {}
     (tmp_path / "file").touch()
     assert cache.settings({"CROWDLAB_CACHE": str(tmp_path / "file")}) == {}  # no folder can be made there
