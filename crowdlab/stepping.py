@@ -85,6 +85,7 @@ def needed(need: Need) -> Health:
 lean = partial(jax.checkpoint, prevent_cse=False)
 Going = tuple[State, Health, NeighbourList]  # the list is not carried from step to step, or a gradient would keep a copy for each
 Saved = tuple[Frames, dict[str, Array]]
+Begun = tuple[State, Health]
 
 
 @partial(jax.jit, static_argnames=("grid", "steps", "every", "observe"))
@@ -123,7 +124,7 @@ def rollout(
         near = measure(listed, state, world, grid)  # compiled away when nothing is observed
         return Frames.of(state), {name: OBSERVABLES[name](state, near, world, params) for name in observe}
 
-    def frames_of_one_list(start: tuple[State, Health], many: int) -> tuple[tuple[State, Health], Saved]:
+    def frames_of_one_list(start: Begun, _: None, many: int = per_list // every) -> tuple[Begun, Saved]:
         def frame(going: Going, _: None) -> tuple[Going, Saved]:
             going = walk(going, every)
             return going, save(going[0], going[2])
@@ -131,7 +132,7 @@ def rollout(
         going, saved = lax.scan(frame, relist(*start), None, length=many)
         return going[:2], saved
 
-    def frame_of_many_lists(start: tuple[State, Health], _: None) -> tuple[tuple[State, Health], Saved]:
+    def frame_of_many_lists(start: Begun, _: None) -> tuple[Begun, Saved]:
         def one_list(going: Going, _: None) -> tuple[Going, None]:
             return walk(relist(*going[:2]), per_list), None
 
@@ -143,10 +144,8 @@ def rollout(
     if per_list < every:
         end, saved = lax.scan(frame_of_many_lists, start, None, length=frames)
         return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
-    end, lists = lax.scan(
-        lambda begun, _: frames_of_one_list(begun, per_list // every), start, None, length=frames * every // per_list
-    )
-    end, more = frames_of_one_list(end, rest // every) if rest else (end, jax.tree.map(lambda leaf: leaf[:0, 0], lists))
+    end, lists = lax.scan(frames_of_one_list, start, None, length=frames * every // per_list)
+    end, more = frames_of_one_list(end, None, rest // every) if rest else (end, jax.tree.map(lambda leaf: leaf[:0, 0], lists))
     saved = jax.tree.map(_in_turn, lists, more)
     return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
 
