@@ -180,7 +180,7 @@ def test_leaving_the_finite_numbers_is_an_error_that_knows_the_last_good_state(s
     message = r"scene: agent \d+ left the finite numbers at step 1; the last good state is that of step 0, where it stood at "
     with pytest.raises(NonFiniteError, match=message) as caught:
         simulate(scene, violent, KEY, STEPS, commands=ORDERS, observe=WATCHED, grid=grid)
-    assert "motion.dt (now 0.005 s)" in str(caught.value)
+    assert "motion.dt (now 0.005 s;" in str(caught.value)
     assert (caught.value.step, caught.value.state.step) == (1, 0)
     assert 0 <= caught.value.agent < MANY
     assert np.isfinite(caught.value.state.position).all()
