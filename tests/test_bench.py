@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -17,12 +17,13 @@ import numpy as np
 import pytest
 
 from crowdlab import bench
-from crowdlab.bench import crowd, flock, lanes, page, plain, roofline, rounds, tables
+from crowdlab.bench import crowd, flock, lanes, plain, roofline, rounds, tables
 from crowdlab.bench.command import QUICK_LANES, Progress
 from crowdlab.bench.crowd import Task
 from crowdlab.bench.floor import work
 from crowdlab.bench.lanes import LANES, Choice
 from crowdlab.bench.measures import Measure, Report, drift, exponent, reference
+from crowdlab.bench.page import write
 from crowdlab.bench.processes import PeerError, Process
 from crowdlab.bench.rounds import NEEDS, Entry, Heat, Slowness
 from crowdlab.bench.worker import Worker
@@ -31,7 +32,10 @@ from crowdlab.forces import base
 from crowdlab.neighbours import find
 from crowdlab.scenario import build
 from crowdlab.state import Array, State
-from crowdlab.views import Growth
+from crowdlab.views import DARK, LIGHT, Growth
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 GIB = 2**30
 
@@ -279,13 +283,30 @@ def test_report_comes_back_from_its_file(tmp_path: Path) -> None:
 
 def test_page_needs_nothing_from_outside(tmp_path: Path) -> None:
     measures = [measured(people=people, seconds=people / 1e3) for people in (1000, 10_000)]
-    written = page.write(report(*measures, measured("<another>", ours=False)), tmp_path / "bench.html").read_text(encoding="utf-8")
+    written = write(report(*measures, measured("<another>", ours=False)), tmp_path / "bench.html").read_text(encoding="utf-8")
     assert not re.search(r'(src|href)="|https?://', written)
     assert "A &amp; B" in written
     assert "&lt;another&gt;" in written
     facts = json.loads(re.findall(r'<script id="facts"[^>]*>(.*?)</script>', written, re.DOTALL)[0])
     assert facts["theme"]["paints"]
     assert "time of a step [ms]" in json.dumps(facts["item"])
+
+
+@pytest.mark.browser
+def test_page_draws_from_disk_in_both_themes(page: "Page", tmp_path: Path) -> None:
+    measures = [measured(people=people, seconds=people / 1e3) for people in (1000, 10_000)]
+    asked: list[str] = []
+    page.context.set_offline(True)
+    page.emulate_media(color_scheme="light")
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(write(report(*measures, measured("another", ours=False)), tmp_path / "bench.html").as_uri())
+    page.wait_for_function("() => window.Bokeh && Bokeh.index.roots.length && document.querySelector('#scene').childElementCount")
+    colour = "() => Bokeh.index.roots[0].model.children[0].below[0].axis_label_text_color"
+    assert page.evaluate(colour) == LIGHT.text
+    page.emulate_media(color_scheme="dark")
+    page.wait_for_function(f"({colour})() === '{DARK.text}'")
+    assert page.evaluate("() => document.body.scrollWidth <= innerWidth")
+    assert all(url.startswith(("file:", "blob:", "data:")) for url in asked)
 
 
 def test_growth_refuses_what_it_cannot_draw() -> None:
@@ -326,7 +347,7 @@ def test_what_takes_too_long_is_left_out_beforehand() -> None:
     assert slowness.too_slow(many) == ""
     slowness.note(few, 0.1)
     assert slowness.too_slow(many).startswith("left out: a step would take about 10 s")
-    slowness.note(Entry("crowdlab", "crowdlab", few.task), 0.1)
+    slowness.note(Entry("crowdlab", "crowdlab", few.task), 10.0)
     assert slowness.too_slow(Entry("crowdlab", "crowdlab", many.task)) == ""
 
 

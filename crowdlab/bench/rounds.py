@@ -90,9 +90,9 @@ class Slowness:
         self.seen[entry.code, entry.task.density] = (entry.task.people, step)
 
     def too_slow(self, entry: Entry) -> str:
-        """Why a code would take too long, judged from the size before; empty where it would not, or nobody knows."""
+        """Why a peer would take too long, judged from the size before; empty where it would not, or nobody knows."""
         people, step = self.seen.get((entry.code, entry.task.density), (0, 0.0))
-        if not people or entry.task.people <= people:
+        if not people or entry.task.people <= people or NEEDS[entry.runs].ours:
             return ""
         expected = step * (entry.task.people / people) ** NEEDS[entry.runs].growth
         longest = LONGEST_STEP * self.seconds
