@@ -131,7 +131,7 @@ def test_no_error_hangs_on_how_a_run_is_cut() -> None:
 
 
 def test_looks_come_at_fixed_steps_and_are_counted() -> None:
-    scenario = dense(**{"motion.dt": 0.004})
+    scenario = dense()
     whole = simulate(scenario, None, KEY, 230, every=10)
     pieces = list(chunks(scenario, scenario.params, KEY, 230, chunk=70, every=10))
     assert 230 // EVERY <= int(whole.health.looks) == sum(int(piece.health.looks) for piece in pieces)
