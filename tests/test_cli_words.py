@@ -85,7 +85,7 @@ def test_overlap_in_words(deepest: float, words: str) -> None:
 def test_lab_opens_the_first_notebook_for_this_machine_only(root: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     started: list[list[str]] = []
 
-    def run(command: list[str], *, check: bool) -> subprocess.CompletedProcess[str]:
+    def run(command: list[str], *, check: bool, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
         started.append(command)
         return subprocess.CompletedProcess(command, 0)
 

@@ -40,6 +40,7 @@ def hard(noise: float = 0.1, near: Any = NEAR, leaves: bool = False) -> Scene:
     goals = [0, 0, 0, 0, 0, -1, 0, 1, 1, 0, 0]
     state = make_state(PLACES, moving, mass=np.linspace(60, 95, 11), goal=goals, alive=ALIVE, radius=np.linspace(0.24, 0.3, 11))
     changes = {"motion.dt": 0.002, "motion.noise": noise, "forces.driving.braking_distance": 1.0, "motion.speed_factor": 1.3}
+    changes["limits.step_ratio"] = 1e3  # some lie deep in others
     speed = {"people.desired_speed": np.where(np.arange(11) == 6, 0.0, np.linspace(1.0, 1.6, 11))}
     return make_world(WALLS, [FAR, near], reach=0.15, leaves=leaves), make_params(None, changes | speed), state
 
@@ -201,8 +202,8 @@ import resource
 import jax
 jax.config.update("jax_enable_x64", True)
 import crowdlab
-from crowdlab import bench
-scenario = crowdlab.build(bench.crowd(200, 2.0))
+from crowdlab.bench.crowd import Task, scenario
+scenario = crowdlab.build(scenario(Task(people=200)))
 path = "forces.repulsion.falloff"
 found = crowdlab.gradient(scenario, lambda run: run.frames.position.mean(), [path], jax.random.key(0), 1000, every=100)
 print(found.value, found.slopes)

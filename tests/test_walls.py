@@ -296,6 +296,15 @@ def test_the_table_leaves_out_nothing_that_may_count(rows: Any, place: Any) -> N
     assert needed == expected
 
 
+@pytest.mark.parametrize("people", [0, 1, 2, 5])
+def test_the_table_serves_a_crowd_of_any_size(people: int) -> None:
+    world = make_world(straight(8) + np.array((0, 1.0)))
+    state, plan = make_state([(0.7 * i - 1, 0.2 * i) for i in range(people)]), PLAN._replace(walls=5)
+    tabled, plain = counting(state, with_wall_table(world, plan), plan)[0], counting(state, world, plan)[0]
+    np.testing.assert_array_equal(tabled, plain)
+    assert (np.asarray(tabled[0]) < walls.feature_count(world)).all()
+
+
 def test_far_walls_change_no_bit_and_cost_no_work() -> None:
     params = make_params(("driving", *NAMES), {"motion.dt": 0.01, "people.desired_speed": 1.3})
     state = make_state([(0.3 * i, 0.9 - 0.2 * i) for i in range(9)], goal=0)

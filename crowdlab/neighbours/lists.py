@@ -193,6 +193,5 @@ def wall_candidates(state: State, world: World, grid: Grid | None) -> tuple[Arra
         every = take(world.near_walls.reshape(-1), layer + row * columns + column)  # (C, N)
     near = walls.candidates(state.position, every, world, grid.wall_reach, grid.skin / 2) & state.alive
     place, filled, need = pick(near, min(grid.walls, near.shape[0]))
-    if every.shape[1] == 1:
-        return jnp.where(filled, place, features), need
+    every = jnp.broadcast_to(every, near.shape)
     return jnp.where(filled, _of_column(every, jnp.minimum(place, len(every) - 1)), features), need
