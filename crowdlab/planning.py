@@ -28,7 +28,8 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     people, around = base.reaches(params.forces, radius)
     fast = float(np.max(np.asarray(params.people.desired_speed)))
     if sliders:
-        people, around = 2 * (people - radius) + radius if people else 0.0, 2 * around
+        half = min(scenario.world.size) / 2 if scenario.world.periodic else math.inf  # no farther, see plan_grid
+        people, around = max(people, min(2 * (people - radius) + radius, half)), 2 * around
         fast = max(fast, spec_of(params, "people.desired_speed").high)
     # Who is pushed walks faster than desired, seldom by more than this; a wrong guess costs one repeated piece, never a wrong result.
     expected = min(params.motion.fastest(fast), fast if sliders else 1.5 * fast + 0.3)
@@ -113,7 +114,11 @@ def larger(grid: Grid, than: Grid) -> bool:
 
 def far_enough(grid: Grid, params: Params, state: State) -> bool:
     """Whether this plan looks as far as every force does now."""
-    people, around = base.reaches(params.forces, _stoutest(state))
+    return _covers(grid, *base.reaches(params.forces, _stoutest(state)))
+
+
+def _covers(grid: Grid, people: float, around: float) -> bool:
+    """Whether this plan looks so far, m, for people and for walls."""
     return people <= grid.reach and around <= grid.wall_reach
 
 
@@ -121,10 +126,10 @@ def wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | N
     """The grid if it looks as far as the present parameters ask, else a new plan. Raises ParamError for a grid that the user gave."""
     if grid is None:
         return plan(scenario, params, state)
-    if far_enough(grid, params, state):
+    people, around = base.reaches(params.forces, _stoutest(state))
+    if _covers(grid, people, around):
         return grid
     if given is not None:
-        people, around = base.reaches(params.forces, _stoutest(state))
         raise ParamError(
             f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
             f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,13 +14,13 @@ from crowdlab.errors import CapacityError, CommandError, CrowdlabError, ParamErr
 from crowdlab.guards import broken
 from crowdlab.muster import muster
 from crowdlab.neighbours import Grid, with_wall_table
-from crowdlab.observe import OBSERVABLES
-from crowdlab.params import Params, as_arrays, check, rescale, values
+from crowdlab.observe import OBSERVABLES, Observable
+from crowdlab.params import Params, as_arrays, check, rescale, take, values
 from crowdlab.planning import far_enough, larger, plan, repaired, thinned, tightened, wide_enough
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
-from crowdlab.stability import alone
-from crowdlab.state import Array, State
+from crowdlab.stability import alone, pressed
+from crowdlab.state import Array, State, World
 from crowdlab.stepping import Frames, Run, rollout, step
 
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
@@ -189,9 +190,37 @@ def check_run(scenario: Scenario, params: Params, steps: int, every: int, observ
         raise CrowdlabError(
             f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."
         )
-    for name in observe:
+    check_observed(scenario, params, observe)
+
+
+def check_observed(scenario: Scenario, params: Params, names: Sequence[str]) -> None:
+    """Refuse names of observables that are unknown, or whose values are not of the scene but of rows. Raises CrowdlabError."""
+    for name in names:
         if name not in OBSERVABLES:
             raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
+    people = int(scenario.state.id.shape[0])
+    if not names or not people:
+        return
+    crowds = [(take(scenario.state, rows), take(params, rows)) for rows in (np.arange(people), np.arange(people + 1) % people)]
+
+    def shape(law: Observable, state: State, params: Params) -> tuple[int, ...]:
+        def value(state: State, params: Params, world: World) -> Array:
+            return law(state, pressed(state, state.id.shape[0], 1, 1, 0.0), world, params)
+
+        return tuple(jax.eval_shape(value, state, params, scenario.world).shape)
+
+    for name in names:
+        found = shape(OBSERVABLES[name], *crowds[0])
+        try:
+            other: Any = shape(OBSERVABLES[name], *crowds[1])
+        except (TypeError, ValueError, IndexError):
+            other = "none"
+        if other != found:
+            raise CrowdlabError(
+                f"{scenario.name}: observable '{name}' has the shape {found} for {people} people and {other} for {people + 1}: allowed is "
+                "one that does not hang on how many there are, since rows mean nothing (who has left has none). Take a sum with "
+                "observe.total, a count or an extreme; what belongs to single persons is in the frames."
+            )
 
 
 def simulate(

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import tracemalloc
 from functools import partial
 
 import jax
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as some
 from scenes import make_params, make_scenario, make_state, make_world, run
+from scipy.spatial import cKDTree
 
 from crowdlab import neighbours
 from crowdlab.arithmetic import ordered_sum
-from crowdlab.errors import CapacityError
+from crowdlab.errors import CapacityError, ParamError
 from crowdlab.neighbours import (
     Grid,
     Need,
@@ -261,6 +263,35 @@ def test_need_on_the_host_is_need_on_the_device(periodic: bool, boxes: dict[bool
         assert tuple(map(int, need)) == tuple(map(int, host))
 
 
+@settings(max_examples=60, deadline=None)
+@given(seed=some.integers(0, 2**31), spread=some.sampled_from([0.0, 0.02, 0.3]), side=some.sampled_from([1.0, 4.0, 9.0]))
+@pytest.mark.parametrize("periodic", [False, True], ids=["bounded", "periodic"])
+def test_who_may_touch_the_most_is_counted_exactly(periodic: bool, seed: int, spread: float, side: float) -> None:
+    generator = np.random.default_rng(seed)
+    place, radius = generator.uniform(0, side, (MANY, 2)), 0.2 + generator.uniform(0, spread, MANY)
+    apart = place[:, None] - place
+    if periodic:
+        apart -= SIDE * np.round(apart / SIDE)
+    close = np.hypot(*apart.T) <= radius[:, None] + radius + 0.1
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(planning, "PAIRS", 50)
+        found = planning._most_touching(place, radius, 0.1, cKDTree(place, boxsize=SIDE if periodic else None))
+    assert found == close.sum(0).max() - 1
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.1])
+def test_a_heap_of_thousands_is_planned_in_little_memory(spread: float, boxes: dict[bool, World]) -> None:
+    many = 6000  # 18 million pairs
+    generator = np.random.default_rng(8)
+    state = make_state(generator.uniform(3, 4, (many, 2)), radius=0.2 + generator.uniform(0, spread, many))
+    tracemalloc.start()
+    need = list_need(state, boxes[False], GRIDS["coarse"])
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.9 * many < need.touching < many
+    assert most < 3e7
+
+
 def test_the_plan_has_room_for_the_positions_it_was_made_from(boxes: dict[bool, World], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "FEW", 0)  # with cells
     periodic = True
@@ -272,6 +303,21 @@ def test_the_plan_has_room_for_the_positions_it_was_made_from(boxes: dict[bool, 
     assert need.neighbours <= chosen.capacity
     assert 0 < need.span <= chosen.span
     assert chosen.refresh * 2.0 * 0.01 <= chosen.skin / 2
+
+
+def test_in_a_periodic_box_one_looks_half_a_side_far_and_no_farther(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "FEW", 0)
+    world = make_world(size=(5.0, 4.0), lower=(0.0, 0.0), periodic=True)
+    place = np.random.default_rng(7).uniform(0, (5, 4), (MANY, 2)).astype(np.float32)
+    chosen = plan_grid(world, cloud(place), 2.0, 0.5, dt=0.01, fastest=2.0)  # the skin goes beyond the half
+    near, need, _ = looked_up(cloud(place), world, chosen)
+    assert pairs(near) == expected(place, np.ones(MANY, bool), 2.0, (5.0, 4.0))
+    assert need.neighbours <= chosen.capacity
+    with pytest.raises(
+        ParamError, match=r"look 2\.01 m for people in a periodic box of 5 x 4 m: allowed is half a side, 2 m, .* Give"
+    ):
+        plan_grid(world, cloud(place), 2.01, 0.5, dt=0.01, fastest=2.0)
+    plan_grid(dataclasses.replace(world, periodic=False), cloud(place), 2.01, 0.5, dt=0.01, fastest=2.0)
 
 
 def test_the_plan_of_an_empty_scene_can_be_used(boxes: dict[bool, World]) -> None:

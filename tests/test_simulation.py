@@ -3,11 +3,12 @@
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
@@ -16,7 +17,9 @@ from crowdlab import params
 from crowdlab.commands import Command, CommandQueue, Kind
 from crowdlab.errors import CommandError, CrowdlabError, NonFiniteError, ParamError
 from crowdlab.neighbours import Grid
+from crowdlab.observe import OBSERVABLES, observable
 from crowdlab.scenario import Scenario
+from crowdlab.session import Session
 from crowdlab.simulation import Run, chunks, plan, rollout, simulate, trusted
 
 MANY, STEPS, KEY = 40, 60, jax.random.key(11)
@@ -204,6 +207,66 @@ def test_what_is_refused_before_the_first_step(scene: Scenario, grid: Grid) -> N
         start(grid=grid._replace(reach=0.5))
     with pytest.raises(CommandError, match=r"order PUSH at step 60: the run ends before it, at step 60\."):
         start(commands=[Command(60, Kind.PUSH)])
+
+
+@pytest.fixture
+def own() -> Iterator[Callable[..., str]]:
+    """Registers a law as an observable for one test, and gives its name."""
+    before = dict(OBSERVABLES)
+
+    def register(law: Callable[..., Any]) -> str:
+        law.__doc__ = "What it gives."
+        return observable("1")(law).__name__
+
+    yield register
+    OBSERVABLES.clear()
+    OBSERVABLES.update(before)
+
+
+WEIGHTS = np.ones(MANY)
+
+
+def rows(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return state.mass
+
+
+def places(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return state.position.T
+
+
+def speeds(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return params.people.desired_speed
+
+
+def nearest(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return near.distance.min(1)
+
+
+def weighed(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return (WEIGHTS * state.mass).sum()
+
+
+@pytest.mark.parametrize("law", [rows, places, speeds, nearest, weighed])
+@pytest.mark.parametrize("begin", [simulate, Session], ids=["simulate", "session"])
+def test_an_observable_of_single_rows_is_refused(law: Any, begin: Any, scene: Scenario, own: Callable[..., str]) -> None:
+    told = rf"scene: observable '{own(law)}' has the shape \(.*\) for 40 people and .* for 41: allowed .*observe\.total"
+    with pytest.raises(CrowdlabError, match=told):
+        begin(scene, observe=(law.__name__,), **({} if begin is Session else {"params": None, "key": KEY, "steps": 10}))
+
+
+def mean_place(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return jnp.where(state.alive, state.position, 0.0).sum(1) / state.alive.sum()
+
+
+def goals(state: Any, near: Any, world: Any, params: Any) -> Any:
+    return (state.goal == jnp.arange(7)[:, None]).sum(1)
+
+
+def test_an_observable_may_have_a_shape_of_its_own(scene: Scenario, own: Callable[..., str]) -> None:
+    seen = simulate(scene, None, KEY, 4, every=2, observe=(own(mean_place), own(goals))).series
+    assert (seen["mean_place"].shape, seen["goals"].shape) == ((2, 2), (2, 7))
+    couple = make_scenario(scene.world, make_state([(0, 0), (2, 0)]), make_params())
+    assert simulate(couple, None, KEY, 4, observe=("mean_place",)).series["mean_place"].shape == (4, 2)
 
 
 def test_what_chunks_refuse(scene: Scenario) -> None:

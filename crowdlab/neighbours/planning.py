@@ -10,6 +10,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from crowdlab import geometry, walls
+from crowdlab.errors import ParamError
 from crowdlab.neighbours.cells import Grid
 from crowdlab.neighbours.lists import Need, wall_candidates
 from crowdlab.state import Array, State, World
@@ -18,6 +19,7 @@ FEW = 300  # people; up to here all are compared with all, and room for BLOCK ne
 BLOCK = 32  # neighbours that small crowds always have room for
 CLOSE_BLOCK = 12  # touching neighbours that they always have room for
 
+PAIRS = 200_000  # that are counted at once
 MOST_CELLS = 1e6  # of the raster that lists the walls near each cell
 ROUNDING = 1e-6  # of a coordinate: the raster is made in double precision and looked up in single
 
@@ -30,8 +32,17 @@ def plan_grid(
     `fastest`, m/s, is a speed that is seldom exceeded; whoever moves more than half the skin is noticed and the piece repeated. Room is
     planned tight, because the work goes with the room and not with the neighbours found (1 000 people at 2 per m2: 430 us a step with
     room for 40, 210 us with 24); a list that overflows is noticed too.
+
+    Raises:
+        ParamError: in a periodic box somebody would be within reach from two sides.
     """
     reach = max(reach, 0.1)
+    if world.periodic and 2 * reach > min(world.size):
+        wide, high = world.size
+        raise ParamError(
+            f"the forces look {reach:.3g} m for people in a periodic box of {wide:g} x {high:g} m: allowed is half a side, "
+            f"{min(world.size) / 2:.3g} m, or somebody would be near from two sides. Give a larger box or forces that look less far."
+        )
     skin = max(0.15 * reach, 0.2)
     refresh = int(np.clip(math.floor(skin / 2 / max(fastest * dt, 1e-9)), 1, 200))
     half = 2
@@ -76,11 +87,7 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
         return Need(0, 0, 0, 0)
     tree = cKDTree(place, boxsize=world.size if world.periodic else None)
     neighbours = tree.query_ball_point(place, grid.reach + grid.skin, return_length=True).max() - 1
-    radius = np.asarray(state.radius, float)[alive]
-    one, other = tree.query_pairs(2 * radius.max() + grid.skin, output_type="ndarray").T
-    apart = np.asarray(world.offset(place[one].T, place[other].T))
-    close = np.hypot(*apart) <= radius[one] + radius[other] + grid.skin
-    touching = np.bincount(np.concatenate((one[close], other[close])), minlength=1).max()
+    touching = _most_touching(place, np.asarray(state.radius, float)[alive], grid.skin, tree)
     cells = np.clip((place / world.size * (grid.columns, grid.rows)).astype(int), 0, (grid.columns - 1, grid.rows - 1))
     counts = np.zeros((grid.rows, grid.columns + 2 * grid.half), int)
     np.add.at(counts, (cells[:, 1], cells[:, 0] + grid.half), 1)
@@ -89,6 +96,27 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
     if world.periodic and grid.columns <= width:
         span = counts.sum(1).max()
     return Need(int(neighbours), int(touching), int(span), int(_walls_needed(state, with_wall_table(world, grid), grid)))
+
+
+def _most_touching(place: np.ndarray, radius: np.ndarray, skin: float, tree: cKDTree) -> int:
+    """How many others the one whose body may touch the most may touch, `skin` m from contact; places (P, 2) m are those of the tree."""
+    stoutest = radius.max()
+    if (radius == stoutest).all():
+        return int(tree.query_ball_point(place, 2 * stoutest + skin, return_length=True).max()) - 1
+    # Nobody touches more than if all others were the stoutest. Those who might touch most are counted first, a bounded number of pairs
+    # at once (20 000 people on one heap are 400 million), until nobody who is left can have more.
+    bound = tree.query_ball_point(place, radius + stoutest + skin, return_length=True) - 1
+    order = np.argsort(-bound, kind="stable")
+    most = first = 0
+    while first < len(order) and bound[order[first]] > most:
+        some = order[first : first + max(1, PAIRS // int(bound[order[first]] + 1))]
+        near = cKDTree(place[some], boxsize=tree.boxsize).sparse_distance_matrix(
+            tree, radius[some].max() + stoutest + skin, output_type="ndarray"
+        )
+        close = near["v"] <= radius[some][near["i"]] + radius[near["j"]] + skin
+        most = max(most, int(np.bincount(near["i"][close]).max()) - 1)
+        first += len(some)
+    return most
 
 
 @functools.partial(jax.jit, static_argnames="grid")
