@@ -105,17 +105,20 @@ def refuse(
     elif command.path:
         raise CommandError(f"{where}: path '{command.path}' belongs to SET only. Leave it out.")
     if command.kind == Kind.GOAL and command.value[0] not in range(-1, len(goals)):
-        raise CommandError(
-            f"{where}: goal {command.value[0]:g} does not exist. Goals are 0 to {len(goals) - 1} "
-            f"({', '.join(goals)}), and -1 for none."
-        )
+        known = f"Goals are 0 to {len(goals) - 1} ({', '.join(goals)}), and -1 for none." if goals else "Allowed is -1, for none."
+        raise CommandError(f"{where}: goal {command.value[0]:g} does not exist. {known}")
     if command.kind == Kind.PUSH and not np.isfinite(command.value).all():
         x, y = command.value
         raise CommandError(f"{where}: push ({x:g}, {y:g}) m/s: allowed are finite numbers. Give a change of velocity in m/s.")
     if not -1 <= command.group < len(groups):
-        raise CommandError(f"{where}: group {command.group} does not exist. Groups: {', '.join(groups)}.")
+        raise CommandError(f"{where}: group {command.group} does not exist. Groups: {', '.join(groups) or 'none'}.")
     if not -1 <= command.agent < people:
-        raise CommandError(f"{where}: agent {command.agent} does not exist. Ids are 0 to {people - 1}.")
+        raise CommandError(f"{where}: agent {command.agent} does not exist. {ids(people)}")
+
+
+def ids(people: int) -> str:
+    """Which ids there are, as a sentence for errors."""
+    return f"Ids are 0 to {people - 1}." if people else "There is nobody."
 
 
 def _check_move(where: str, command: Command, params: Params) -> None:

@@ -132,7 +132,7 @@ class Kinematics:
 
     def fastest(self, desired_speed: float) -> float:
         """The smaller of both limits, m/s."""
-        return float(jnp.max(self.limit(jnp.asarray(desired_speed))))
+        return float(jnp.max(self.limit(jnp.asarray(desired_speed)), initial=0.0))
 
     def stray(self, state: State) -> Array | float:
         """No farther than the ends of the step."""

@@ -26,7 +26,7 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     """
     radius = _stoutest(state)
     people, around = base.reaches(params.forces, radius)
-    fast = float(np.max(np.asarray(params.people.desired_speed)))
+    fast = base.largest(params.people.desired_speed)
     if sliders:
         half = min(scenario.world.size) / 2 if scenario.world.periodic else math.inf  # no farther, see plan_grid
         people, around = max(people, min(2 * (people - radius) + radius, half)), 2 * around

@@ -281,4 +281,6 @@ def _leaf(leaf: Any) -> str:
     numbers = np.asarray(leaf)
     if numbers.ndim == 0:
         return f"{float(numbers):g}"
+    if not numbers.size:
+        return "none, for nobody"
     return f"{numbers.mean():.4g} (each their own, {numbers.min():.4g} to {numbers.max():.4g})"

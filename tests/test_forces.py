@@ -160,7 +160,7 @@ def test_head_on_pairs_repel_along_the_line(shares: tuple[float, ...]) -> None:
 # Friction
 
 
-def test_friction_takes_energy(x64: None) -> None:
+def test_friction_takes_energy(pick: Callable[..., float]) -> None:
     # For pairs and for walls: whatever the velocities, friction does no positive work.
     rng = np.random.default_rng(1)
     for _ in range(20):

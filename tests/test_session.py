@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from crowdlab import params as parameters
+from crowdlab import report
 from crowdlab.commands import Command, Kind
 from crowdlab.errors import CommandError, NonFiniteError, ParamError, RecordingError, ScenarioError
-from crowdlab.record import Recorder, Recording
+from crowdlab.record import Recorder, Recording, verify
 from crowdlab.scenario import Scenario, build
 from crowdlab.session import Pace, Session
 from crowdlab.session.run import SHOWN
@@ -209,7 +210,7 @@ def test_inspect_shows_every_force_in_newtons(session: Session) -> None:
     assert report["forces"]["driving"].shape == drive.shape
     assert report["goal"] == "exit"
     assert report["group"] == "leaving"
-    with pytest.raises(CommandError, match=r"inspect\(99\): nobody has this id. Allowed are 0 to 8"):
+    with pytest.raises(CommandError, match=r"inspect\(99\): nobody has this id\. Ids are 0 to 8\."):
         session.inspect(99)
 
 
@@ -297,3 +298,30 @@ def test_parameters_of_the_scenario_stay_as_they_were(session: Session) -> None:
     session.advance()
     after = parameters.values(session.scenario.params)
     assert all(np.array_equal(np.asarray(before[path]), np.asarray(after[path])) for path in before)
+
+
+@pytest.mark.parametrize("people", [0, *(pytest.param(few, marks=pytest.mark.slow) for few in (1, 2))])
+def test_nobody_one_and_two(people: int, tmp_path: Path) -> None:
+    """A session with hardly anybody, in which each has their own numbers: it runs, records, replays and answers."""
+    groups = {"leaving": HALL["groups"]["leaving"] | {"count": people}}
+    own = {"strength": np.linspace(1000.0, 2000.0, people).tolist(), "falloff": [0.1] * people}
+    scenario = build(HALL | {"groups": groups, "forces": HALL["forces"] | {"repulsion": own}}, name="few")
+    assert scenario.params.forces["repulsion"].strength.shape == (people,)
+    with Recorder(tmp_path / "few.sqlite", scenario, seed=7, every=10, observe=SHOWN) as recorder:
+        session = Session(scenario, seed=7, chunk=10, recorder=recorder)
+        session.advance()
+        session.set("forces.repulsion.strength", 800.0)
+        session.send(Command(step=12, kind=Kind.PUSH, value=(0.5, 0.0)))
+        session.advance()
+    assert session.series["people"].tolist() == [people, people]
+    assert np.isfinite([value for value, spec in session.controls().values() if np.isfinite(spec.default)]).all()
+    verdict = verify(Recording.open(tmp_path / "few.sqlite"))
+    assert (verdict.same, verdict.frames) == (True, 3)
+    assert any("parameter  forces.repulsion.strength" in line for line in report.described(scenario))
+    for agent in range(people):
+        assert session.inspect(agent)["id"] == agent
+    known = f"Ids are 0 to {people - 1}." if people else "There is nobody."
+    with pytest.raises(CommandError, match=rf"inspect\({people}\): nobody has this id\. {known}"):
+        session.inspect(people)
+    with pytest.raises(CommandError, match=rf"agent {people} does not exist\. {known}"):
+        session.send(Command(step=30, kind=Kind.REMOVE, agent=people))

@@ -99,8 +99,8 @@ def strain(params: Params, state: State, near: Neighbours) -> Array:
 
 
 def largest(value: Any) -> float:
-    """Largest entry of a concrete leaf: what a reach must be planned for."""
-    return float(np.max(np.asarray(value)))
+    """Largest entry of a concrete leaf, none of which is negative: what a reach must be planned for; 0 where there is nobody."""
+    return float(np.max(np.asarray(value), initial=0.0))
 
 
 def reaches(forces: Mapping[str, Any], radius: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from crowdlab import neighbours, simulation
 from crowdlab import params as parameters
-from crowdlab.commands import Command, CommandQueue, Kind, in_order
+from crowdlab.commands import Command, CommandQueue, Kind, ids, in_order
 from crowdlab.errors import CommandError, ParamError, RecordingError
 from crowdlab.forces import base
 from crowdlab.params import Params
@@ -246,7 +246,7 @@ class Session:
         state, world = self.state, self.scenario.world
         rows = np.flatnonzero(np.asarray(state.id) == agent)
         if not rows.size:
-            raise CommandError(f"inspect({agent}): nobody has this id. Allowed are 0 to {int(np.max(np.asarray(state.id)))}.")
+            raise CommandError(f"inspect({agent}): nobody has this id. {ids(state.id.size)}")
         row = int(rows[0])
         goal = int(state.goal[row])
         report: dict[str, Any] = {
@@ -273,12 +273,14 @@ class Session:
             return self.state, self.series, self.seconds
 
     def controls(self, of: Params | None = None) -> dict[str, tuple[float, parameters.Spec]]:
-        """Value (mean over people) and Spec of every parameter that may be slid: as ordered last, or in other parameters."""
+        """Value (mean over people; the usual one where there is nobody) and Spec of every parameter that may be slid.
+
+        As ordered last, or in other parameters.
+        """
         tree = self.params if of is None else of
         found = parameters.values(tree) | (self._waiting_values() if of is None else {})
-        return {
-            path: (float(np.mean(np.asarray(found[path]))), spec) for path, spec in parameters.specs(tree) if path not in FROZEN
-        }
+        known = {path: spec for path, spec in parameters.specs(tree) if path not in FROZEN}
+        return {path: (float(np.mean(found[path])) if np.size(found[path]) else spec.default, spec) for path, spec in known.items()}
 
     def _waiting_values(self) -> dict[str, float]:
         with self._notes:

@@ -166,7 +166,7 @@ class Plaza(Painted):
 
 def top_speed(params: Params) -> float:
     """End of the colour scale, m/s: a round number above the fastest desired speed."""
-    fastest = float(np.max(np.asarray(params.people.desired_speed)))
+    fastest = float(np.max(np.asarray(params.people.desired_speed), initial=0.0))
     return max(1.0, math.ceil(fastest * 1.1 / 0.5) * 0.5)
 
 
