@@ -209,6 +209,31 @@ def energy(v: np.ndarray, of: list[int]) -> np.ndarray:
     return M / 2 * (v[:, of] ** 2).sum((1, 2))
 
 
+@pytest.mark.parametrize("many", [20_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_energy_of_what_bounces_for_ever_does_not_drift(many: int, x64: None) -> None:
+    """Somebody who falls onto a wall and a pair who fall onto each other, by a drive so slow to act that it is a constant pull."""
+    pull, slow, far = np.array([1.5, 2.5, 1.5, 1.5, 2.5, 2.5]), 1e9, 0.5
+    ripples = []
+    for dt, steps in ((1e-3, many), (5e-4, 10_000)):
+        x, v = arena(
+            np.concatenate((at(-R - far, AT_WALL[:2]), pairs(R + far / 2, FREE[:2]))),
+            towards=[1, 1, 1, -1, 1, -1],
+            steps=steps,
+            changes={"motion.dt": dt, "people.desired_speed": slow * pull, "forces.driving.relaxation_time": slow, **NO_LIMIT},
+        )
+        gap = np.stack((-x[:, 0, 0] - R, -x[:, 1, 0] - R, x[:, 3, 0] - x[:, 2, 0] - 2 * R, x[:, 5, 0] - x[:, 4, 0] - 2 * R))
+        assert (gap.min(1) > 0).all(), "bodies touched"
+        assert (gap.max(1) < far + 0.01).all()
+        moving = np.stack([energy(v, who) for who in ([0], [1], [2, 3], [4, 5])])
+        whole = moving + A * B * np.exp(-gap / B) + M * pull[[0, 1, 2, 4], None] * gap
+        assert (np.ptp(moving, axis=1) > 0.3 * whole[:, 0]).all()
+        ripples.append(np.abs(whole / whole[:, :1] - 1).max(1))
+        assert ripples[-1].max() < 0.01
+        first, last = whole[:, : steps // 10].mean(1), whole[:, -steps // 10 :].mean(1)
+        assert np.abs(last / first - 1).max() < 1e-3
+    np.testing.assert_allclose(ripples[0] / ripples[1], 2.0, rtol=0.1)
+
+
 def test_friction_brakes(x64: None) -> None:
     overlap, dt = 0.01, 1e-4
     x, v = arena(
