@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crowdlab.commands import Command, Kind
+    from crowdlab.ensemble import simulate_many
     from crowdlab.errors import CrowdlabError
     from crowdlab.gradients import Gradient, gradient
     from crowdlab.params import Params, param, replace
@@ -42,12 +43,14 @@ __all__ = [
     "replay_html",
     "rollout",
     "simulate",
+    "simulate_many",
     "timeline",
     "use_precision",
 ]
 
 _HOMES = {
     "commands": ("Command", "Kind"),
+    "ensemble": ("simulate_many",),
     "errors": ("CrowdlabError",),
     "gradients": ("Gradient", "gradient"),
     "params": ("Params", "param", "replace"),

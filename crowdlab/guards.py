@@ -9,11 +9,12 @@ import numpy as np
 from jax import lax
 
 from crowdlab import walls
+from crowdlab.abreast import each
 from crowdlab.arithmetic import Vector, anywhere, dot
 from crowdlab.errors import NonFiniteError, RunError, UnstableError
 from crowdlab.forces import base
-from crowdlab.neighbours import Grid, NeighbourList, find, measure
-from crowdlab.params import Params
+from crowdlab.neighbours import Grid, NeighbourList, Neighbours, find
+from crowdlab.params import Limits, Params
 from crowdlab.stability import longest_step
 from crowdlab.state import MOST, Array, Health, State, World
 
@@ -26,82 +27,108 @@ HARDEST = 1000.0  # m/s, change of velocity in one step that no force in its rig
 LOST, WALL, THROWN, UNSTABLE, PRESSED = range(1, 6)  # reasons, the gravest first
 
 
-class Seen(NamedTuple):
-    """One close look at everybody."""
-
-    step_ratio: Array  # () largest ratio of the step to the longest that is surely stable
-    strain: Array  # () deepest overlap against a force that resists it, as a share of the radii
-    reason: Array  # () int32, UNSTABLE, PRESSED, or 0
-    row: Array  # () int32, of whom
-
-
 def examine(
     old: State,
     new: State,
     push: Vector,
+    near: Neighbours,
     params: Params,
     listed: NeighbourList,
     world: World,
-    grid: Grid | None,
     *,
     capped: Array,
     shift: Array,
+    runs: int | None = None,
 ) -> Health:
     """What went wrong in this step, if anything: facts only, judged outside the compiled loop.
 
-    `push` is what everybody felt in the old state, `capped`, (N,) bool, who felt less than the forces said, and `shift`, (N,) m, how far
-    each was moved out of overlaps.
+    `push` is what everybody felt in the old state from those `near`, `capped`, (N,) bool, who felt less than the forces said, and `shift`,
+    (N,) m, how far each was moved out of overlaps. Of `runs` abreast each has a health of its own.
     """
     if not old.id.shape[0]:
-        return Health.good()
-    old, new, push, params, shift = lax.stop_gradient((old, new, push, params, shift))
+        return Health.good(runs)
+    old, new, push, near, params, shift = lax.stop_gradient((old, new, push, near, params, shift))
     moved = world.offset(listed.start, new.position)
-    stray = params.motion.stray(old) + shift
     way = (world.offset(old.position, new.position) + old.position).stacked
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
     through = old.alive & walls.crossed(old.position, way, listed.walls)
-    kick = params.motion.dt * jnp.sqrt(dot(push, push))
-    reasons = jnp.select([lost, through, old.alive & (kick > HARDEST)], [LOST, WALL, THROWN], 0)
-    beat = new.step % EVERY == 0
-    due = beat | (old.alive & (kick > FIRM)).any()
-    nothing = Seen(*jnp.zeros((2,), kick.dtype), *jnp.zeros((2,), jnp.int32))
-    seen = lax.cond(anywhere(due), lambda: look(old, params, listed, world, grid, beat=beat), lambda: nothing)
-    seen = Seen(*(jnp.where(due, one, none) for one, none in zip(seen, nothing, strict=True)))
-    row = first_of(reasons > 0, old.id)
-    reason = jnp.where(reasons[row] > 0, reasons[row], seen.reason)
-    who = jnp.where(reasons[row] > 0, row, seen.row)
-    amount = jnp.select([reason == THROWN, reason == UNSTABLE, reason == PRESSED], [kick[who], seen.step_ratio, seen.strain], 0.0)
-    return Health.good().with_(
-        largest_move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + stray, 0.0).max(initial=0.0),
-        first_bad_step=jnp.where(reason > 0, new.step, -1),
-        bad_agent=jnp.where(reason > 0, old.id[who], -1),
-        bad_place=jnp.where(reason > 0, old.position[:, who], 0.0),
-        bad_reason=reason,
-        bad_amount=amount,
-        looks=due.astype(jnp.int32),
-        long_looks=(seen.step_ratio > 1).astype(jnp.int32),
-        step_ratio=seen.step_ratio,
-        strain=seen.strain,
-        capped=(old.alive & capped).sum(dtype=jnp.int32),
-        separated=(old.alive & (shift > 0)).sum(dtype=jnp.int32),
+    kick = jnp.where(old.alive, params.motion.dt * jnp.sqrt(dot(push, push)), 0.0)
+    step_ratio, strain = look(old, near, params, kick)
+    signs = Signs(
+        id=old.id,
+        position=old.position,
+        reason=jnp.select([lost, through, kick > HARDEST], [LOST, WALL, THROWN], 0),
+        move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + params.motion.stray(old) + shift, 0.0),
+        kick=kick,
+        step_ratio=step_ratio,
+        strain=strain,
+        capped=old.alive & capped,
+        separated=old.alive & (shift > 0),
     )
+    return each(partial(_summed_up, new.step), runs, signs, params.limits)
 
 
-def look(state: State, params: Params, listed: NeighbourList, world: World, grid: Grid | None, *, beat: Array) -> Seen:
-    """How long the step is for the forces as people stand now, and on the beat how deep they overlap.
+class Signs(NamedTuple):
+    """What was seen of everybody in one step."""
+
+    id: Array  # (N,) int32
+    position: Array  # (2, N) m, before the step
+    reason: Array  # (N,) int32, LOST, WALL, THROWN or 0
+    move: Array  # (N,) m, since the list was made
+    kick: Array  # (N,) m/s, change of velocity
+    step_ratio: Array  # (N,) the step as a share of the longest that is surely stable; 0 where nobody looked
+    strain: Array  # (N,) deepest overlap against a force that resists it, as a share of the radii; 0 where nobody looked
+    capped: Array  # (N,) bool
+    separated: Array  # (N,) bool
+
+
+def look(state: State, near: Neighbours, params: Params, kick: Array) -> tuple[Array, Array]:
+    """How long the step is for the forces as people stand now, and on the beat how deep they overlap: two (N,), see Signs.
 
     Off the beat overlaps are left out: who starts on one point with others is thrown apart at once, and not deep in anybody by the time
     of the first look.
     """
-    near = measure(listed, state, world, grid)
-    ratio = jnp.where(state.alive, params.motion.dt / longest_step(params, state, near), 0.0)
-    strain = jnp.where(beat, base.strain(params, state, near), 0.0)
+    beat = _beat(state.step + 1)
+
+    def closely() -> tuple[Array, Array]:
+        ratio = jnp.where(state.alive, params.motion.dt / longest_step(params, state, near), 0.0)
+        return ratio, jnp.where(beat, base.strain(params, state, near), 0.0)
+
+    return lax.cond(anywhere(beat | (kick > FIRM).any()), closely, lambda: (jnp.zeros_like(kick), jnp.zeros_like(kick)))
+
+
+def _beat(step: Array) -> Array:
+    """Whether everybody is looked at before this step, () bool."""
+    return step % EVERY == 0
+
+
+def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
+    """The health of one run in the step that leads to number `step`."""
+    due = _beat(step) | (signs.kick > FIRM).any()  # others, too, may have been the reason to look
+    step_ratio, strain = jnp.where(due, signs.step_ratio, 0.0), jnp.where(due, signs.strain, 0.0)
     # Who is worst, each by the limit of their own.
-    unstable = ratio / jnp.asarray(params.limits.step_ratio)
-    pressed = strain / jnp.asarray(params.limits.overlap)
-    reason = jnp.where(unstable.max() > 1, UNSTABLE, jnp.where(pressed.max() > 1, PRESSED, 0)).astype(jnp.int32)
-    worst = jnp.where(reason == UNSTABLE, unstable == unstable.max(), pressed == pressed.max())
-    return Seen(ratio.max(), strain.max(), reason, first_of(worst, state.id))
+    unstable, pressed = step_ratio / jnp.asarray(limits.step_ratio), strain / jnp.asarray(limits.overlap)
+    reason = jnp.select([(signs.reason > 0).any(), unstable.max() > 1, pressed.max() > 1], [1, UNSTABLE, PRESSED], 0)
+    them = jnp.select(
+        [reason == UNSTABLE, reason == PRESSED], [unstable == unstable.max(), pressed == pressed.max()], signs.reason > 0
+    )
+    who = first_of(them, signs.id)
+    reason = jnp.where(reason == 1, signs.reason[who], reason)
+    amounts = [signs.kick[who], step_ratio.max(), strain.max()]
+    return Health.good().with_(
+        largest_move=signs.move.max(initial=0.0),
+        first_bad_step=jnp.where(reason > 0, step, -1),
+        bad_agent=jnp.where(reason > 0, signs.id[who], -1),
+        bad_place=jnp.where(reason > 0, signs.position[:, who], 0.0),
+        bad_reason=reason,
+        bad_amount=jnp.select([reason == THROWN, reason == UNSTABLE, reason == PRESSED], amounts, 0.0),
+        looks=due.astype(jnp.int32),
+        long_looks=(step_ratio.max() > 1).astype(jnp.int32),
+        step_ratio=step_ratio.max(),
+        strain=strain.max(),
+        capped=signs.capped.sum(dtype=jnp.int32),
+        separated=signs.separated.sum(dtype=jnp.int32),
+    )
 
 
 def first_of(them: Array, ids: Array) -> Array:

@@ -1,6 +1,7 @@
 """The neighbour plan of a run: made before it, enlarged when it turns out too small, tightened when it has become too large."""
 
 import math
+from collections.abc import Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -39,6 +40,23 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     if many < everybody:
         state = take(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
     return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)._replace(people=many)
+
+
+def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) -> Grid:
+    """One grid for runs of these parameters and states; tight even for few people, because the runs are many."""
+    looks = [base.reaches(params.forces, _stoutest(state)) for params, state in members]
+    people, around = (max(look) for look in zip(*looks, strict=True))
+    speeds = [(params.motion, base.largest(params.people.desired_speed)) for params, _ in members]
+    expected = max(min(motion.fastest(fast), 1.5 * fast + 0.3) for motion, fast in speeds)
+    dt = float(np.max(np.asarray(members[0][0].motion.dt)))
+    plans = [
+        plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected, slack=1.25, tight=True) for _, state in members
+    ]
+    room = [max(found) for found in zip(*map(room_of, plans), strict=True)]
+    rows = max(plan.people for plan in plans)
+    half = plans[0].half if rows > FEW else 0
+    capacity, touching, span, features = room
+    return plans[0]._replace(half=half, capacity=capacity, touching=touching, span=span, walls=features, people=rows)
 
 
 def _stoutest(state: State) -> float:

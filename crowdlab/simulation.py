@@ -172,10 +172,13 @@ def check_order(scenario: Scenario, params: Params, command: Command, now: int) 
     )
 
 
-def check_run(scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str]) -> None:
+def check_run(
+    scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str], state: State | None = None
+) -> None:
     """Everything that can be known to be wrong before the first step."""
+    state = scenario.state if state is None else state
     check(params)
-    people = scenario.state.id.shape[0]
+    people = state.id.shape[0]
     for path, value in values(params).items():
         if np.shape(value) not in ((), (people,)) or (path == "motion.dt" and np.ndim(value)):
             raise ParamError(
@@ -183,7 +186,7 @@ def check_run(scenario: Scenario, params: Params, steps: int, every: int, observ
                 f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
             )
     dt = float(np.max(np.asarray(params.motion.dt)))
-    for row in alone(params, scenario.state):
+    for row in alone(params, state):
         if dt >= row.step * (1 - 1e-6):  # both are in single precision
             raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")
     if every < 1 or steps < 0 or steps % every:

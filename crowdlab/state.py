@@ -117,10 +117,11 @@ class Health:
     separated: Array  # () int32, agent-steps in which somebody was moved out of an overlap
 
     @classmethod
-    def good(cls) -> "Health":
-        """The health of a run of no steps."""
-        zero = jnp.zeros((), jnp.int32)
-        none = jnp.zeros((), jnp.result_type(float))
+    def good(cls, runs: int | None = None) -> "Health":
+        """The health of a run of no steps, or of `runs` abreast, which have a leading axis."""
+        shape = () if runs is None else (runs,)
+        zero = jnp.zeros(shape, jnp.int32)
+        none = jnp.zeros(shape, jnp.result_type(float))
         return cls(
             peak_neighbours=zero,
             peak_touching=zero,
@@ -129,7 +130,7 @@ class Health:
             largest_move=none,
             first_bad_step=zero - 1,
             bad_agent=zero - 1,
-            bad_place=jnp.zeros((2,), none.dtype),
+            bad_place=jnp.zeros((*shape, 2), none.dtype),
             bad_reason=zero,
             bad_amount=none,
             looks=zero,
@@ -151,7 +152,7 @@ class Health:
         for field in dataclasses.fields(self):
             one, other = getattr(self, field.name), getattr(later, field.name)
             if field.name == "first_bad_step" or field.name.startswith("bad_"):
-                merged[field.name] = jnp.where(mine, one, other)
+                merged[field.name] = jnp.where(mine.reshape(*mine.shape, *[1] * (one.ndim - mine.ndim)), one, other)
             elif field.name in COUNTED:
                 merged[field.name] = jnp.where(one > MOST - other, MOST, one + other)
             elif field.name == "largest_move":  # what is not finite any more says nothing about the list

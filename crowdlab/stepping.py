@@ -1,5 +1,6 @@
 """The main loop. Read `step` first: it is the whole model on one screen."""
 
+import dataclasses
 from collections.abc import Callable
 from functools import partial
 from typing import Self
@@ -9,13 +10,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from crowdlab import commands as orders
+from crowdlab.abreast import count, each, first_rows, fold
 from crowdlab.arithmetic import Vector
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
 from crowdlab.guards import examine
 from crowdlab.journeys import arrive
 from crowdlab.limits import cap, separate
-from crowdlab.neighbours import Grid, Need, NeighbourList, make_list, measure, tie_directions
+from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, make_list, measure, tie_directions
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, pytree
 from crowdlab.state import Array, Health, State, World
@@ -54,17 +56,22 @@ def step(
     """One time step on one screen: orders, neighbours, forces, limits, motion, arrivals.
 
     Everybody reads the old state and all are written together. Randomness comes from `fold_in(key, state.step)`, so a run cut
-    into chunks equals one long run.
+    into chunks equals one long run. With keys (R,) the rows are those of R runs abreast.
     """
     old = orders.apply(queue, with_people(state, params))
 
-    def felt(now: State) -> tuple[Vector, Array]:
-        return cap(base.total(params, now, measure(listed, now, world, grid), world), params.limits)
+    def felt(now: State, near: Neighbours) -> tuple[Vector, Array]:
+        return cap(base.total(params, now, near, world), params.limits)
 
-    push, capped = felt(old)
-    moved = params.motion(old, lambda now: push if now is old else felt(now)[0], world, jax.random.fold_in(key, old.step))
+    near = measure(listed, old, world, grid)
+    push, capped = felt(old, near)
+
+    def again(now: State) -> Vector:
+        return push if now is old else felt(now, measure(listed, now, world, grid))[0]
+
+    moved = params.motion(old, again, world, fold(key, old.step))
     moved, shift = separate(moved, params.limits, listed, world, grid)
-    health = examine(old, moved, push, params, listed, world, grid, capped=capped, shift=shift)
+    health = examine(old, moved, push, near, params, listed, world, capped=capped, shift=shift, runs=count(key))
     return arrive(moved, old.position, world), health
 
 
@@ -74,11 +81,25 @@ def with_people(state: State, params: Params) -> State:
     return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
 
 
-def needed(need: Need) -> Health:
-    """The room that a list needed, as part of the health."""
-    return Health.good().with_(
-        peak_neighbours=need.neighbours, peak_touching=need.touching, peak_span=need.span, peak_walls=need.walls
-    )
+def needed(need: Need, runs: int | None) -> Health:
+    """The room that a list needed, as part of the health; it is one list for all runs abreast."""
+    good = Health.good(runs)
+    neighbours, touching, span, walls = (jnp.broadcast_to(room, good.peak_walls.shape) for room in need)
+    return good.with_(peak_neighbours=neighbours, peak_touching=touching, peak_span=span, peak_walls=walls)
+
+
+def observed(
+    names: tuple[str, ...], state: State, near: Neighbours, world: World, params: Params, runs: int | None
+) -> dict[str, Array]:
+    """Observables now, of each run its own."""
+    first = first_rows(runs, state.id.shape[0])
+    touching = dataclasses.replace(near.touching, index=near.touching.index - first)
+    near = dataclasses.replace(near, index=near.index - first, touching=touching)
+
+    def values(state: State, near: Neighbours, params: Params) -> dict[str, Array]:
+        return {name: OBSERVABLES[name](state, near, world, params) for name in names}
+
+    return each(values, runs, state, near, params)
 
 
 # A gradient keeps what goes into such a function, the state of each step, and computes again what happens on the way.
@@ -104,8 +125,10 @@ def rollout(
     """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data.
 
     Static: `grid`, `steps`, `every`, `observe`; all else is traced. `steps` is a multiple of `every`. Trouble is in `Run.health`.
+    With keys (R,) the rows are those of R runs abreast; series and health then say of each run its own, and the frames hold all rows.
     """
     ties, (frames, per_list, rest) = tie_directions(state.id, key), _cut(steps, every, 1 if grid is None else grid.refresh)
+    runs = count(key)
 
     def walk(going: Going, many: int) -> Going:
         @lean
@@ -116,13 +139,13 @@ def rollout(
         return (*lax.scan(one, going[:2], None, length=many)[0], going[2])
 
     def relist(state: State, health: Health) -> Going:
-        listed, need = make_list(state, world, grid, ties)
-        return state, health.merge(needed(need)), listed
+        listed, need = make_list(state, world, grid, ties, runs)
+        return state, health.merge(needed(need, runs)), listed
 
     @lean
     def save(state: State, listed: NeighbourList) -> Saved:
         near = measure(listed, state, world, grid)  # compiled away when nothing is observed
-        return Frames.of(state), {name: OBSERVABLES[name](state, near, world, params) for name in observe}
+        return Frames.of(state), observed(observe, state, near, world, params, runs)
 
     def frames_of_one_list(start: Begun, _: None, many: int = per_list // every) -> tuple[Begun, Saved]:
         def frame(going: Going, _: None) -> tuple[Going, Saved]:
@@ -140,7 +163,7 @@ def rollout(
         going = walk(relist(*going[:2]), rest) if rest else going
         return going[:2], save(going[0], going[2])
 
-    start = with_people(state, params), Health.good()
+    start = with_people(state, params), Health.good(runs)
     if per_list < every:
         end, saved = lax.scan(frame_of_many_lists, start, None, length=frames)
         return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])

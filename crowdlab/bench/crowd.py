@@ -24,7 +24,7 @@ class Task:
     far_walls: int = 0  # segments that nobody comes near
     gone: int = 0  # so many of them, those in front, have left before the start ...
     absent: int = 0  # ... or were never there, in the same hall
-    runs: int = 1  # at once, under vmap
+    runs: int = 1  # abreast
     steps: int = 0  # of one piece; 0 lets the number of people decide
     pieces: int = 0  # of one round; 0 lets the clock decide
     digest: bool = False  # say what bytes came out

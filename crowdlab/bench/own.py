@@ -2,24 +2,22 @@
 
 import hashlib
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import walls
 from crowdlab.bench import crowd
 from crowdlab.bench.crowd import RADIUS, SPEED, Task
 from crowdlab.commands import CommandQueue
+from crowdlab.ensemble import Member, advance, groups
 from crowdlab.forces import base
-from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, replace
-from crowdlab.planning import repaired
+from crowdlab.planning import plan_for_all
 from crowdlab.scenario import Scenario, build
-from crowdlab.simulation import Run, chunks, plan, rollout, trusted
-from crowdlab.state import Array, State, World
+from crowdlab.simulation import Run, chunks, plan, trusted
+from crowdlab.state import State
 
 T = TypeVar("T")
 
@@ -136,7 +134,7 @@ class Thinned(Crowd):
 
 
 class Batch(Crowd):
-    """Several runs at once under `jax.vmap`, each with its own places and key; one run goes through the same door alone."""
+    """Several runs abreast, each with its own places and key, as in `simulate_many`; one run goes alone."""
 
     def prepare(self) -> dict[str, Any]:
         """All crowds, and one plan with room for each of them."""
@@ -144,39 +142,27 @@ class Batch(Crowd):
         self.steps = int(np.clip(400_000 / (self.task.people * self.task.runs), 250, 2000))
         self.pieces = max(1, int(crowd.WATCHED / (self.task.dt * self.steps)))
         if self.task.runs > 1:
-            seeds, one = range(self.task.runs), self.start
-            spots = np.stack([crowd.places(self.task.people, self.task.density, seed).T for seed in seeds])
-            self.start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (self.task.runs, *leaf.shape)), one)
-            self.start = self.start.with_(position=jnp.asarray(spots, one.position.dtype))
-            self.key = jax.vmap(jax.random.key)(jnp.arange(self.task.runs))
+            members = []
+            for seed in range(self.task.runs):
+                spots = jnp.asarray(crowd.places(self.task.people, self.task.density, seed).T, self.start.position.dtype)
+                members.append(Member(seed, self.params, self.start.with_(position=spots), jax.random.key(seed)))
+            self.grid = plan_for_all(self.scenario, [(one.params, one.state) for one in members])
+            self.at_start = groups(members)
         self.restart()
         return facts
 
+    def restart(self) -> None:
+        """Everybody back to the start."""
+        super().restart()
+        self.groups = self.at_start if self.task.runs > 1 else []
+
     def advance(self) -> int:
         """One piece of all runs."""
-        while True:
-            run = self.run()
-            worst = jax.tree.map(np.max, jax.device_get(run.health))
-            better = repaired(self.grid, worst, self.task.people, walls.feature_count(self.scenario.world))
-            if better is None:
-                break
-            self.grid = better
-        self.state = run.final
+        if self.task.runs == 1:
+            return super().advance()
+        moved = []
+        for group in self.groups:
+            run, self.grid = advance(self.scenario, group, self.grid, steps=self.steps, every=self.steps)
+            moved.append(group._replace(state=finished(run.final)))
+        self.groups = moved
         return self.steps
-
-    def run(self) -> Run:
-        """One piece, whatever its lists had room for."""
-        given = (with_wall_table(self.scenario.world, self.grid), self.params, self.state, self.key, self.queue)
-        if self.task.runs > 1:
-            return _many(*given, grid=self.grid, steps=self.steps)
-        return rollout(*given, grid=self.grid, steps=self.steps, every=self.steps)
-
-
-@partial(jax.jit, static_argnames=("grid", "steps"))
-def _many(world: World, params: Params, states: State, keys: Array, queue: CommandQueue, *, grid: Grid, steps: int) -> Run:
-    """R runs at once: leaves of the Run have a leading axis (R, ...)."""
-
-    def one(state: State, key: Array) -> Run:
-        return rollout(world, params, state, key, queue, grid=grid, steps=steps, every=steps)
-
-    return jax.vmap(one)(states, keys)

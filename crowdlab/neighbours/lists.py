@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 
 from crowdlab import walls
+from crowdlab.abreast import each, first_rows, fold, joined, keys_by_id
 from crowdlab.arithmetic import Vector, dot, root, take
 from crowdlab.neighbours.cells import Grid, cells_of, spans
 from crowdlab.params import pytree
@@ -53,20 +54,27 @@ def tie_directions(ids: Array, key: Array) -> Array:
 
     Drawn in single precision, so that double precision tells them apart in the same direction.
     """
-    tie = jax.random.fold_in(key, TIES)
-    drawn = jax.vmap(lambda i: jax.random.uniform(jax.random.fold_in(tie, i), (), jnp.float32, 0.0, 2 * math.pi))(ids)
+    own = keys_by_id(fold(key, TIES), ids)
+    drawn = jax.vmap(lambda one: jax.random.uniform(one, (), jnp.float32, 0.0, 2 * math.pi))(own)
     angle = drawn.astype(float)
     return jnp.stack((jnp.cos(angle), jnp.sin(angle)))
 
 
-def make_list(state: State, world: World, grid: Grid | None, ties: Array) -> tuple[NeighbourList, Need]:
+def make_list(state: State, world: World, grid: Grid | None, ties: Array, runs: int | None = None) -> tuple[NeighbourList, Need]:
     """Everybody within reach plus skin of everybody, and every wall feature within its reach plus skin. Pure; never raises.
 
     `ties` comes from `tie_directions`. Who is on the list changes no force: the choice has no slope, what is looked up for it has.
+    Of `runs` abreast each lists its own people only; the room needed is that of the neediest.
     """
     fixed, ground = lax.stop_gradient((state, world))
     skin = math.inf if grid is None else grid.skin
-    index, real, need, span = _everybody(fixed, ground, grid) if grid is None or not grid.half else _by_cells(fixed, ground, grid)
+
+    def own(people: State) -> tuple[Array, Array, Array, Array]:
+        return _everybody(people, ground, grid) if grid is None or not grid.half else _by_cells(people, ground, grid)
+
+    index, real, need, span = each(own, runs, fixed)
+    index, real = joined((index, real), runs)
+    index = index + first_rows(runs, index.shape[1])
     people = _slots(index, real, state, ties)
     close = real & (_apart(fixed, ground, index) <= (fixed.radius + people.radius + skin) ** 2)
     if grid is None:
@@ -76,7 +84,7 @@ def make_list(state: State, world: World, grid: Grid | None, ties: Array) -> tup
         touching = _slots(_along(index, place, filled, fixed), filled, state, ties)
     wall_index, near_walls = wall_candidates(fixed, ground, grid)
     listed = NeighbourList(people=people, touching=touching, walls=walls.look_up(wall_index, world), start=fixed.position)
-    return listed, Need(need, most, span, near_walls)
+    return listed, Need(need.max(), most, span.max(), near_walls)
 
 
 def _slots(index: Array, real: Array, state: State, ties: Array) -> Slots:

@@ -25,13 +25,21 @@ ROUNDING = 1e-6  # of a coordinate: the raster is made in double precision and l
 
 
 def plan_grid(
-    world: World, state: State, reach: float, wall_reach: float, *, dt: float, fastest: float, slack: float = 1.05
+    world: World,
+    state: State,
+    reach: float,
+    wall_reach: float,
+    *,
+    dt: float,
+    fastest: float,
+    slack: float = 1.05,
+    tight: bool = False,
 ) -> Grid:
     """Choose cells, capacities and refresh interval on the host, from concrete positions.
 
     `fastest`, m/s, is a speed that is seldom exceeded; whoever moves more than half the skin is noticed and the piece repeated. Room is
     planned tight, because the work goes with the room and not with the neighbours found (1 000 people at 2 per m2: 430 us a step with
-    room for 40, 210 us with 24); a list that overflows is noticed too.
+    room for 40, 210 us with 24); a list that overflows is noticed too. Unless it is to be `tight`, a small crowd has room for BLOCK.
 
     Raises:
         ParamError: in a periodic box somebody would be within reach from two sides.
@@ -52,11 +60,12 @@ def plan_grid(
     need = list_need(state, world, exact)
     people = int(state.position.shape[1])
     few = people <= FEW
+    least, closest = (0, 0) if tight or not few else (BLOCK, CLOSE_BLOCK)
     return exact._replace(
         half=0 if few else half,
-        span=min(people, max(BLOCK * few, int(need.span * slack) + 2)),
-        capacity=min(people, max(BLOCK * few, _rounded(int(need.neighbours * slack) + 1))),
-        touching=min(people, max(CLOSE_BLOCK * few, _rounded(int(need.touching * slack) + 1, 2))),
+        span=min(people, max(least, int(need.span * slack) + 2)),
+        capacity=min(people, max(least, _rounded(int(need.neighbours * slack) + 1))),
+        touching=min(people, max(closest, _rounded(int(need.touching * slack) + 1, 2))),
         walls=min(walls.feature_count(world), int(need.walls * slack) + 1),
     )
 
