@@ -26,7 +26,7 @@ from crowdlab.state import Array, State
 # Rows of all runs in one loop. Measured with 200 people a run on two cores, in million agent-steps per second: 4.0 for one run, 6.9 for
 # 16 runs, 8.0 for 32, 6.9 for 64, whose arrays no longer fit into the caches.
 TOGETHER = 6400
-NOBODY = {
+NOBODY: dict[str, Any] = {
     "heading": (1.0, 0.0),
     "radius": 0.1,
     "social_radius": 0.1,
@@ -157,7 +157,8 @@ def _members(
                 f"{scenario.name}: run {number} starts at step {int(state.step)}, run 0 at {int(people[0].step)}: runs go abreast. "
                 "Give states of one step."
             )
-    shape, dt = jax.tree.structure(every[0]), _dt(every[0])
+    shape: Any = jax.tree.structure(every[0])
+    dt = _dt(every[0])
     for number, one in enumerate(every):
         if jax.tree.structure(one) != shape:
             raise ParamError(f"{scenario.name}: run {number} has other forces or another motion than run 0. Run it apart.")

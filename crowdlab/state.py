@@ -17,6 +17,7 @@ from crowdlab.params import pytree, single, static
 Array = jax.Array
 MOST = 2**31 - 1  # counts stay there rather than start anew
 COUNTED = ("looks", "long_looks", "capped", "separated")  # fields of Health that add up
+NEEDS = ("peak_neighbours", "peak_touching", "peak_span", "peak_walls")  # of lists
 MEASURED = ("step_ratio", "strain", "largest_move")  # and some of which the largest counts
 
 
@@ -145,12 +146,22 @@ class Health:
         """Copy with some fields replaced."""
         return dataclasses.replace(self, **changes)
 
-    def merge(self, later: "Health") -> "Health":
-        """Worst of both, sums of what is counted; the first bad step is the earlier one."""
+    def with_need(self, *rooms: Array | int) -> "Health":
+        """With the room that one more list needed, () each, in the order of the fields; runs abreast share their lists."""
+        return self.with_(**{name: jnp.maximum(getattr(self, name), room) for name, room in zip(NEEDS, rooms, strict=True)})
+
+    def merge(self, later: "Health", *, listed: bool = True) -> "Health":
+        """Worst of both, sums of what is counted; the first bad step is the earlier one.
+
+        If no list was made in what is later (`listed`), nothing is asked about room: each comparison is one more kernel to compile.
+        """
         mine = self.first_bad_step >= 0
         merged = {}
         for field in dataclasses.fields(self):
             one, other = getattr(self, field.name), getattr(later, field.name)
+            if field.name in NEEDS and not listed:
+                merged[field.name] = one
+                continue
             if field.name == "first_bad_step" or field.name.startswith("bad_"):
                 merged[field.name] = jnp.where(mine.reshape(*mine.shape, *[1] * (one.ndim - mine.ndim)), one, other)
             elif field.name in COUNTED:

@@ -17,7 +17,7 @@ from crowdlab.forces import base
 from crowdlab.guards import examine
 from crowdlab.journeys import arrive
 from crowdlab.limits import cap, separate
-from crowdlab.neighbours import Grid, Need, NeighbourList, Neighbours, make_list, measure, tie_directions
+from crowdlab.neighbours import Grid, NeighbourList, Neighbours, make_list, measure, tie_directions
 from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params, pytree
 from crowdlab.state import Array, Health, State, World
@@ -81,13 +81,6 @@ def with_people(state: State, params: Params) -> State:
     return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
 
 
-def needed(need: Need, runs: int | None) -> Health:
-    """The room that a list needed, as part of the health; it is one list for all runs abreast."""
-    good = Health.good(runs)
-    neighbours, touching, span, walls = (jnp.broadcast_to(room, good.peak_walls.shape) for room in need)
-    return good.with_(peak_neighbours=neighbours, peak_touching=touching, peak_span=span, peak_walls=walls)
-
-
 def observed(
     names: tuple[str, ...], state: State, near: Neighbours, world: World, params: Params, runs: int | None
 ) -> dict[str, Array]:
@@ -125,22 +118,21 @@ def rollout(
     """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data.
 
     Static: `grid`, `steps`, `every`, `observe`; all else is traced. `steps` is a multiple of `every`. Trouble is in `Run.health`.
-    With keys (R,) the rows are those of R runs abreast; series and health then say of each run its own, and the frames hold all rows.
+    With keys (R,) the rows are those of R runs abreast: series and health are then of each run, and frames hold all rows.
     """
-    ties, (frames, per_list, rest) = tie_directions(state.id, key), _cut(steps, every, 1 if grid is None else grid.refresh)
-    runs = count(key)
+    ties, runs, (frames, per_list, rest) = tie_directions(state.id, key), count(key), _cut(steps, every, grid)
 
     def walk(going: Going, many: int) -> Going:
         @lean
         def one(now: tuple[State, Health], _: None) -> tuple[tuple[State, Health], None]:
             state, found = step(now[0], params, world, going[2], grid, queue, key)
-            return (state, now[1].merge(lax.stop_gradient(found))), None
+            return (state, now[1].merge(lax.stop_gradient(found), listed=False)), None
 
         return (*lax.scan(one, going[:2], None, length=many)[0], going[2])
 
     def relist(state: State, health: Health) -> Going:
         listed, need = make_list(state, world, grid, ties, runs)
-        return state, health.merge(needed(need, runs)), listed
+        return state, health.with_need(*need), listed
 
     @lean
     def save(state: State, listed: NeighbourList) -> Saved:
@@ -183,13 +175,13 @@ def _in_turn(lists: Array, more: Array) -> Array:
     return jnp.concatenate((lists.reshape(lists.shape[0] * lists.shape[1], *lists.shape[2:]), more))
 
 
-def _cut(steps: int, every: int, refresh: int) -> tuple[int, int, int]:
+def _cut(steps: int, every: int, grid: Grid | None) -> tuple[int, int, int]:
     """Frames in all, steps per list, and the steps that are left for a last, shorter list of each frame, or of the run.
 
     A list serves whole frames, or a frame has several lists. When a list is made changes no bit. A rest is a second program to compile,
     so it is taken only where no number of steps near `refresh` comes out even.
     """
-    frames = steps // every
+    frames, refresh = steps // every, 1 if grid is None else grid.refresh
     unit, whole, most = (1, every, refresh) if refresh < every else (every, frames, refresh // every)
     even = max((n for n in range(1, max(1, most) + 1) if whole % n == 0), default=1)
     lists = -(-whole // most) if whole else 1

@@ -52,11 +52,10 @@ class Need(NamedTuple):
 def tie_directions(ids: Array, key: Array) -> Array:
     """A unit vector (2, N) for each agent, by key and id: the difference of two tells people on one point apart.
 
-    Drawn in single precision, so that double precision tells them apart in the same direction.
+    23 bits of each key are drawn, so that double precision tells them apart in the same direction.
     """
-    own = keys_by_id(fold(key, TIES), ids)
-    drawn = jax.vmap(lambda one: jax.random.uniform(one, (), jnp.float32, 0.0, 2 * math.pi))(own)
-    angle = drawn.astype(float)
+    words = jax.random.key_data(keys_by_id(fold(key, TIES), ids))[:, 0] >> 9
+    angle = words.astype(float) * (2 * math.pi * 2.0**-23)
     return jnp.stack((jnp.cos(angle), jnp.sin(angle)))
 
 
