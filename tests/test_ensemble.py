@@ -52,7 +52,7 @@ def same(many: Run, number: int, one: Run) -> None:
         np.testing.assert_array_equal(own, alone, err_msg=f"run {number}: {name}")
 
 
-@pytest.mark.parametrize("cells", [False, True])
+@pytest.mark.parametrize("cells", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_each_run_is_the_one_that_it_would_be_alone(cells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "FEW", 0 if cells else 300)
     monkeypatch.setattr("crowdlab.planning.FEW", 0 if cells else 300)

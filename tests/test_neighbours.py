@@ -414,7 +414,7 @@ def test_overlaps_are_seen_whatever_the_forces_look_at() -> None:
 
 @pytest.mark.parametrize(("steps", "every", "refresh"), [(401, 1, 55), (254, 127, 55), (60, 20, 7), (30, 10, 30), (7, 7, 50)])
 def test_lists_last_nearly_as_long_as_they_may(steps: int, every: int, refresh: int) -> None:
-    frames, per_list, rest = _cut(steps, every, PLAN._replace(refresh=refresh))
+    frames, per_list, rest = _cut(steps, every, GRIDS["few"]._replace(refresh=refresh))
     assert frames == steps // every
     assert refresh / 2 <= per_list <= refresh or per_list == steps
     whole = every if per_list < every else steps
