@@ -65,13 +65,17 @@ class World:
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
     ways: Array  # (G, 3, rows, columns): unit vector towards the goal; 1 where it is in plain sight, -1 at walls
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
-    near_walls: Any = dataclasses.field(default_factory=lambda: np.zeros((0, 1, 1), np.int32))  # (C, rows, columns) int32
-    near_walls_reach: float = static(
-        default=0.0
-    )  # m; `near_walls` lists the features this near each cell of the box; none without it
+    near_walls: Any = dataclasses.field(
+        default_factory=lambda: np.zeros((1,), np.int32)
+    )  # (E,) int32, features near each cell in turn
+    near_walls_cells: Any = dataclasses.field(
+        default_factory=lambda: np.zeros((2, 1, 1), np.int32)
+    )  # first of each cell, and how many
+    near_walls_most: int = static(default=0)  # in any cell
+    near_walls_reach: float = static(default=0.0)  # m; features this near each cell of the box are listed; 0: there is no table
     lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
     size: tuple[float, float] = static(default=(1.0, 1.0))  # m
-    periodic: bool = static(default=False)  # opposite sides are joined; for people only, walls do not reach across
+    periodic: bool = static(default=False)  # opposite sides are joined; walls go on beyond them (see geometry.wall_arrays)
 
     def offset(self, start: Any, end: Any) -> Vector:
         """Vector, m, from `start` to `end`, each a Vector or component-leading; shortest way round when periodic."""

@@ -93,7 +93,7 @@ def look_up(index: Array, world: World) -> WallList:
     )
 
 
-def candidates(position: Array, index: Array, world: World, reach: float, slack: float) -> Array:
+def candidates(position: Vector, index: Array, world: World, reach: float, slack: float) -> Array:
     """Which wall features may count within `reach` m for an agent that moves at most `slack` m from `position`: (C, N) bool.
 
     `index` (C, N) or (C, 1) numbers the features to look at; W + V marks an empty slot. Most of what is near never counts (the far post
@@ -106,7 +106,7 @@ def candidates(position: Array, index: Array, world: World, reach: float, slack:
     return listed.real & may & (dot(offset, offset) <= (reach + slack) ** 2)
 
 
-def _foot(position: Array, listed: WallList, least: float, most: float) -> tuple[Array, Vector]:
+def _foot(position: Vector, listed: WallList, least: float, most: float) -> tuple[Array, Vector]:
     """Share (M, N) of the way along each feature where the perpendicular meets it, and the offset, m, from there to the agent.
 
     For the offset the share is held between `least` and `most`.
@@ -116,15 +116,15 @@ def _foot(position: Array, listed: WallList, least: float, most: float) -> tuple
     return share, from_start - listed.along * jnp.clip(share, least, most)
 
 
-def _ahead(position: Array, listed: WallList) -> Array:
+def _ahead(position: Vector, listed: WallList) -> Array:
     """How far, (M, N) m, an agent stands beyond a vertex into the segment that goes farthest its way; 0 at a segment."""
     from_start = position - listed.start
     into = [dot(from_start, ray) for ray in zip(*listed.leaving, strict=True)]
     return functools.reduce(jnp.maximum, into)
 
 
-def measure(position: Array, listed: WallList, reach: float = math.inf) -> Walls:
-    """Normals, distances and weights of the listed wall features for agents at `position`, (2, N) m, cut at `reach` m."""
+def measure(position: Vector, listed: WallList, reach: float = math.inf) -> Walls:
+    """Normals, distances and weights of the listed wall features for agents at `position`, (N,) m, cut at `reach` m."""
     share, offset = _foot(position, listed, -jnp.inf, jnp.inf)
     counts = listed.real & jnp.where(listed.segment, (share > 0.0) & (share < 1.0), _ahead(position, listed) <= ON_END)
     square = jnp.where(counts, dot(offset, offset), 1.0)

@@ -38,7 +38,8 @@ def make_world(
     reach: float = 0.5,
 ) -> World:
     """Wall segments (W, 2, 2) and goals, each a point or the two ends of a line, in plain sight from everywhere."""
-    built = wall_arrays(np.asarray(walls, float).reshape(-1, 2, 2))
+    lower = (-size[0] / 2, -size[1] / 2) if lower is None else lower
+    built = wall_arrays(np.asarray(walls, float).reshape(-1, 2, 2), (lower, size) if periodic else None)
     edges = [np.asarray([[goal, goal]] if np.ndim(goal) == 1 else [goal], float) for goal in goals]
     ways = np.zeros((len(goals), 3, 2, 2))
     ways[:, 2] = 1.0
@@ -52,7 +53,7 @@ def make_world(
         goal_reach=real(np.full(len(goals), reach)),
         ways=real(ways),
         ways_cell=real(1.0),
-        lower=(-size[0] / 2, -size[1] / 2) if lower is None else lower,
+        lower=lower,
         size=size,
         periodic=periodic,
     )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import tracemalloc
 from typing import Any
 
 import jax
@@ -289,10 +290,11 @@ counting = jax.jit(wall_candidates, static_argnums=2)
 def test_the_table_leaves_out_nothing_that_may_count(rows: Any, place: Any) -> None:
     world = jax.tree.map(lambda leaf: leaf.astype(jnp.float32) if leaf.dtype == float else leaf, raw(fill(rows)))
     state, plan = make_state(fill(place)), PLAN._replace(walls=walls.feature_count(world))
-    tabled, needed = counting(state, with_wall_table(world, plan), plan)
+    table, none = with_wall_table(world, plan), walls.feature_count(world)
+    padded = jnp.pad(table.near_walls, (0, 130_000 - len(table.near_walls)), constant_values=none)  # one shape for all examples
+    tabled, needed = counting(state, dataclasses.replace(table, near_walls=padded, near_walls_most=none), plan)
     plain, expected = counting(state, world, plan)
-    np.testing.assert_array_equal(tabled, plain[: len(tabled)])  # a table with fewer entries than there is room for is shorter
-    assert (np.asarray(plain[len(tabled) :]) == walls.feature_count(world)).all()
+    np.testing.assert_array_equal(tabled, plain)
     assert needed == expected
 
 
@@ -318,3 +320,28 @@ def test_far_walls_change_no_bit_and_cost_no_work() -> None:
         largest.append(max(math.prod(shape) for shape in shapes if shape[-1] == len(state.id)))
     assert len(set(ends)) == 1
     assert largest[0] == largest[1]
+
+
+def test_a_spot_of_thousands_of_features_takes_no_memory_elsewhere() -> None:
+    generator = np.random.default_rng(6)
+    start = generator.uniform(100, 101, (5000, 2))
+    spot = np.stack((start, start + generator.uniform(-0.01, 0.01, (5000, 2))), 1)
+    world = dataclasses.replace(
+        make_world(size=(300.0, 300.0), lower=(0.0, 0.0)),
+        walls=jnp.asarray(spot, jnp.float32),
+        wall_vertices=jnp.asarray(spot.reshape(-1, 2), jnp.float32),
+        wall_directions=jnp.zeros((10_000, 1, 2)),
+        wall_part=jnp.arange(15_000, dtype=jnp.int32),
+    )
+    plan = PLAN._replace(walls=15_000)
+    tracemalloc.start()
+    tabled = with_wall_table(world, plan)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert tabled.near_walls_most > 10_000
+    assert tabled.near_walls.nbytes + tabled.near_walls_cells.nbytes < 5e6
+    assert most < 6.4e7
+    state = make_state([(100.5, 100.5), (99.2, 100.1), (101.9, 102.0), (97.0, 100.0), (250.0, 20.0)])
+    (index, needed), (plain, expected) = counting(state, tabled, plan), counting(state, world, plan)
+    np.testing.assert_array_equal(index, plain[: len(index)])
+    assert needed == expected > 5000

@@ -15,13 +15,15 @@ from crowdlab.geometry.areas import SAME
 CLOSE = 3 * SAME  # m, points this near after rounding may have been one
 
 
-def wall_arrays(segments: Any) -> dict[str, np.ndarray]:
+def wall_arrays(segments: Any, box: tuple[Sequence[float], Sequence[float]] | None = None) -> dict[str, np.ndarray]:
     """Walls as state.World wants them: walls (W, 2, 2), wall_vertices (V, 2), wall_directions (V, D, 2), wall_part (W + V,).
 
     Segments are cut where another one meets or crosses them; duplicates and segments of no length go. The result does not depend on
-    the order or the direction of the segments, so a polygon gives the same walls clockwise and counter-clockwise.
+    the order or the direction of the segments, so a polygon gives the same walls clockwise and counter-clockwise. In a periodic `box`,
+    its corner and its size in m, they come with all copies that reach into the box or less than a period beyond it.
     """
-    pieces = _cut(np.round(np.asarray(segments, float).reshape(-1, 2, 2), 9))
+    segments = np.asarray(segments, float).reshape(-1, 2, 2)
+    pieces = _cut(np.round(segments if box is None else _copies(segments, *map(np.asarray, box)), 9))
     points = pieces.reshape(-1, 2)
     if len(points):
         close = cKDTree(points).query_pairs(CLOSE, output_type="ndarray")
@@ -47,22 +49,39 @@ def wall_arrays(segments: Any) -> dict[str, np.ndarray]:
     directions = np.zeros((len(vertices), max(map(len, rays), default=1), 2))
     for ray, row in zip(rays, directions, strict=True):
         row[: len(ray)] = ray
-    joined = coo_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(len(vertices),) * 2)
+    met = pairs if box is None else np.concatenate([pairs, _copied(vertices, *map(np.asarray, box))])
+    joined = coo_array((np.ones(len(met)), (met[:, 0], met[:, 1])), shape=(len(vertices),) * 2)
     part = connected_components(joined, directed=False)[1] if len(vertices) else np.empty(0, int)
     parts = np.concatenate([part[pairs[:, 0]], part]).astype(np.int32)
     return {"walls": walls, "wall_vertices": vertices, "wall_directions": directions, "wall_part": parts}
 
 
+def _copies(segments: np.ndarray, lower: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Segments (W, 2, 2) m and all their copies, shifted by whole sizes of the box, that reach into the box or one size beyond it."""
+    first = np.ceil((lower - size - segments.max(1)) / size).astype(int)
+    last = np.floor((lower + 2 * size - segments.min(1)) / size).astype(int)
+    copies = [
+        segment + size * (column, row)
+        for segment, (left, bottom), (right, top) in zip(segments, first, last, strict=True)
+        for column in range(left, right + 1)
+        for row in range(bottom, top + 1)
+    ]
+    return np.array(copies).reshape(-1, 2, 2)
+
+
+def _copied(vertices: np.ndarray, lower: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Pairs (P, 2) of vertices that are copies of each other: what is one wall round the box is one wall everywhere."""
+    inside = np.mod(vertices - lower, size)
+    inside[inside >= size] = 0.0  # a tiny negative is rounded up to the size
+    pairs: np.ndarray = cKDTree(inside, boxsize=size).query_pairs(CLOSE, output_type="ndarray")
+    return pairs
+
+
 def features_near(walls: np.ndarray, vertices: np.ndarray, places: np.ndarray, distance: float) -> np.ndarray:
-    """Numbers (P, C) of the walls and then the vertices within `distance` m of each of P places, rising; W + V fills up."""
-    shapes = np.concatenate([shapely.linestrings(walls), shapely.points(vertices)])
-    place, feature = shapely.STRtree(shapes).query(shapely.points(places), predicate="dwithin", distance=distance)
-    order = np.lexsort((feature, place))
-    place, feature = place[order], feature[order]
-    count = np.bincount(place, minlength=len(places))
-    out = np.full((len(places), int(count.max(initial=0))), len(shapes), np.int32)
-    out[place, np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)] = feature
-    return out
+    """Pairs (2, E) of a place and a wall, or W + a vertex, within `distance` m of it; places (P, 2) m."""
+    tree = shapely.STRtree(np.concatenate([shapely.linestrings(walls), shapely.points(vertices)]))
+    pairs: np.ndarray = tree.query(shapely.points(places), predicate="dwithin", distance=distance)
+    return pairs
 
 
 def _cut(segments: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """The list of candidates: made from the grid every so many steps, complete until somebody has moved half the skin."""
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -193,12 +194,30 @@ def wall_candidates(state: State, world: World, grid: Grid | None) -> tuple[Arra
     every = jnp.arange(features, dtype=jnp.int32)[:, None]
     if grid is None:
         return jnp.broadcast_to(every, (features, people)), jnp.zeros((), jnp.int32)
-    if world.near_walls.shape[0] and world.near_walls_reach >= grid.wall_reach + grid.skin / 2:
-        many, rows, columns = world.near_walls.shape
+    slack = grid.skin / 2
+    if world.near_walls_reach >= grid.wall_reach + slack:
+        _, rows, columns = world.near_walls_cells.shape
         column, row = cells_of(state.position, world, columns, rows)
-        layer = jnp.arange(many, dtype=jnp.int32)[:, None] * (rows * columns)
-        every = take(world.near_walls.reshape(-1), layer + row * columns + column)  # (C, N)
-    near = walls.candidates(state.position, every, world, grid.wall_reach, grid.skin / 2) & state.alive
+        cell = row * columns + column
+        first, count = (take(table.reshape(-1), cell) for table in world.near_walls_cells)
+        room = jnp.arange(world.near_walls_most, dtype=jnp.int32)[:, None]
+        entry = jnp.where(room < count, first + room, world.near_walls.shape[0] - 1)  # the last one stands for no feature
+        every = take(world.near_walls, entry)  # (C, N)
+    places = _places(state.position, world, slack)
+    may = [walls.candidates(place, every, world, grid.wall_reach, slack) for place in places]
+    near = functools.reduce(jnp.logical_or, may) & state.alive
     place, filled, need = pick(near, min(grid.walls, near.shape[0]))
     every = jnp.broadcast_to(every, near.shape)
     return jnp.where(filled, _of_column(every, jnp.minimum(place, len(every) - 1)), features), need
+
+
+def _places(position: Array, world: World, slack: float) -> list[Vector]:
+    """Where somebody is, m, who is measured at `position` now or after moving up to `slack` m: in a periodic box also across an edge."""
+    here = world.wrap(position)
+    if not world.periodic:
+        return [here]
+    both = [
+        (at, jnp.where(at - lower < 2 * slack, at + size, jnp.where(lower + size - at < 2 * slack, at - size, at)))
+        for at, lower, size in zip(here, world.lower, world.size, strict=True)
+    ]
+    return [Vector(x=x, y=y) for x in both[0] for y in both[1]]

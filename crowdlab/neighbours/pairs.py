@@ -63,7 +63,7 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
     return Neighbours(
         **_cut(people, people.distance < reach),
         touching=Pairs(**_cut(touching, touching.distance < state.radius + touching.radius)),
-        walls=walls.measure(state.position, listed.walls, wall_reach),
+        walls=walls.measure(world.wrap(state.position), listed.walls, wall_reach),
     )
 
 

@@ -135,7 +135,11 @@ def _walls_needed(state: State, world: World, grid: Grid) -> Array:
 
 
 def with_wall_table(world: World, grid: Grid) -> World:
-    """The world with a table of the wall features near each cell of a raster, so that nobody has to look at all walls. Host."""
+    """The world with a table of the wall features near each cell of a raster, so that nobody has to look at all walls. Host.
+
+    Raises:
+        ParamError: in a periodic box walls are missing beyond an edge, or are felt from farther than they go on there.
+    """
     return _with_wall_table(world, grid.wall_reach + grid.skin / 2)
 
 
@@ -143,12 +147,45 @@ def with_wall_table(world: World, grid: Grid) -> World:
 def _with_wall_table(world: World, reach: float) -> World:
     if not walls.feature_count(world):
         return world
-    size = np.asarray(world.size)
+    segments, vertices, size = np.asarray(world.walls), np.asarray(world.wall_vertices), np.asarray(world.size)
+    if world.periodic:
+        _check_copies(vertices, size, reach)
     cell = max(reach / 2, math.sqrt(size.prod() / MOST_CELLS))  # m
-    columns, rows = np.maximum(1, (size / cell).astype(int))
+    columns, rows = (int(many) for many in np.maximum(1, size / cell))
     step = size / (columns, rows)
-    centre = np.asarray(world.lower) + (np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1) + 0.5) * step
+    centre = (np.stack(np.meshgrid(np.arange(columns), np.arange(rows)), -1).reshape(-1, 2) + 0.5) * step
+    number = np.arange(len(centre))
+    if world.periodic:  # who crosses an edge turns up in a cell on the other side
+        shifted = [(centre + size * (i, j), number) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+        centre, number = (np.concatenate(part) for part in zip(*shifted, strict=True))
+        beside = ((centre > -reach - step) & (centre < size + reach + step)).all(1)
+        centre, number = centre[beside], number[beside]
+    centre += world.lower
     far = reach + math.hypot(*step) / 2 + ROUNDING * (1.0 + np.abs(centre).max())
-    near = geometry.features_near(np.asarray(world.walls), np.asarray(world.wall_vertices), centre.reshape(-1, 2), far)
-    table = jnp.asarray(near.T.reshape(-1, rows, columns), jnp.int32)
-    return dataclasses.replace(world, near_walls=table, near_walls_reach=reach)
+    place, feature = geometry.features_near(segments, vertices, centre, far)
+    features = len(segments) + len(vertices)
+    entry = np.unique(number[place] * features + feature)  # cell by cell, features rising
+    count = np.bincount(entry // features, minlength=columns * rows)
+    cells = np.stack((np.cumsum(count) - count, count)).reshape(2, rows, columns)
+    return dataclasses.replace(
+        world,
+        near_walls=jnp.asarray(np.append(entry % features, features), jnp.int32),
+        near_walls_cells=jnp.asarray(cells, jnp.int32),
+        near_walls_most=int(count.max()),
+        near_walls_reach=reach,
+    )
+
+
+def _check_copies(vertices: np.ndarray, size: np.ndarray, reach: float) -> None:
+    """Refuse walls of a periodic box that end at its edges, and a reach beyond their copies. Raises ParamError."""
+    wide, high = size
+    if (np.ptp(vertices, 0) < 2 * size - ROUNDING * np.abs(vertices).max()).any():
+        raise ParamError(
+            f"walls in a periodic box of {wide:g} x {high:g} m: they end at its edges; allowed are walls with all copies one period "
+            "beyond. Take them from geometry.wall_arrays(segments, box=(lower, size))."
+        )
+    if reach > size.min():
+        raise ParamError(
+            f"walls are felt from {reach:.3g} m in a periodic box of {wide:g} x {high:g} m: allowed is one side, {size.min():.3g} m. "
+            "Give a larger box or forces that look less far."
+        )
