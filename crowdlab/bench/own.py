@@ -1,7 +1,7 @@
 """Crowdlab itself, by the doors that everybody uses: one run, many at once, a crowd of which most have left."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 import jax
@@ -11,7 +11,7 @@ import numpy as np
 from crowdlab.bench import crowd
 from crowdlab.bench.crowd import RADIUS, SPEED, Task
 from crowdlab.commands import CommandQueue
-from crowdlab.ensemble import Member, advance, groups
+from crowdlab.ensemble import Group, Member, advance, groups
 from crowdlab.forces import base
 from crowdlab.params import Params, as_arrays, replace
 from crowdlab.planning import plan_for_all
@@ -136,6 +136,8 @@ class Thinned(Crowd):
 class Batch(Crowd):
     """Several runs abreast, each with its own places and key, as in `simulate_many`; one run goes alone."""
 
+    at_start: Sequence[Group] = ()
+
     def prepare(self) -> dict[str, Any]:
         """All crowds, and one plan with room for each of them."""
         facts = super().prepare()
@@ -154,7 +156,7 @@ class Batch(Crowd):
     def restart(self) -> None:
         """Everybody back to the start."""
         super().restart()
-        self.groups = self.at_start if self.task.runs > 1 else []
+        self.groups = self.at_start
 
     def advance(self) -> int:
         """One piece of all runs."""
