@@ -76,7 +76,7 @@ class Signs(NamedTuple):
     reason: Array  # (N,) int32, LOST, WALL, THROWN or 0
     move: Array  # (N,) m, since the list was made
     kick: Array  # (N,) m/s, change of velocity
-    step_ratio: Array  # (N,) the step as a share of the longest that is surely stable; 0 where nobody looked
+    step_ratio: Array  # (N,) the step as a share of the longest at which springs and drags are stable; 0 where nobody looked
     strain: Array  # (N,) deepest overlap against a force that resists it, as a share of the radii; 0 where nobody looked
     capped: Array  # (N,) bool
     separated: Array  # (N,) bool
@@ -147,12 +147,13 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
         LOST: "left the finite numbers",
         WALL: "went through a wall",
         THROWN: f"was to change its velocity by {amount:.3g} m/s (allowed are {HARDEST:g})",
-        UNSTABLE: f"was pressed so hard that the step is {amount:.3g} times the longest surely stable one (limits.step_ratio = {most:g})",
+        UNSTABLE: f"was pressed so hard that the step is {amount:.3g} times the longest at which springs and drags are stable "
+        f"(limits.step_ratio = {most:g})",
         PRESSED: f"overlapped by {amount:.3g} of the radii (limits.overlap = {most:g})",
     }[reason]
     stable = float(np.min(np.asarray(_stable(params, kept, world, grid)), initial=np.inf))
     stable = min(stable, dt / amount) if reason == UNSTABLE else stable
-    below = f"; less than {stable:.2g} s is surely stable there" if stable < dt else ""
+    below = f"; springs and drags are stable below {stable:.2g} s there" if stable < dt else ""
     message = (
         f"{name}: agent {agent} {what} at step {step}; the last good state is that of step {int(kept.step)}, where it stood at "
         f"({x:.2f}, {y:.2f}) m. Usual cures: a smaller motion.dt (now {dt:g} s{below}), weaker forces or a lower motion.top_speed."
@@ -163,5 +164,5 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
 
 @partial(jax.jit, static_argnames="grid")
 def _stable(params: Params, state: State, world: World, grid: Grid | None) -> Array:
-    """Longest surely stable step of each, (N,) s, in a state."""
+    """Longest step, (N,) s, at which springs and drags are stable for each in a state."""
     return longest_step(params, state, find(state, world, grid, jax.random.key(0))[0])

@@ -122,7 +122,7 @@ class Limits:
         unit="1",
         low=1.0,
         high=10.0,
-        doc="how many times the longest surely stable step the step may be; a run in which it is more stops",
+        doc="how many times longer than springs and drags are stable the step may be; a run in which it is more stops",
         source="measured in the scenario one_door at 5 m/s: up to 1.9 the overlaps are those of shorter steps, from 4 on twice as deep",
     )
 

@@ -133,10 +133,11 @@ def _health(found: dict[str, float]) -> list[str]:
     text, ratio, long = [], found.get("step_ratio", 0.0), int(found.get("long_looks", 0))
     if long:
         text.append(
-            f"step      up to {ratio:.2f} times the longest surely stable one, longer in {long} of {found['looks']:.0f} looks"
+            f"step      up to {ratio:.2f} times the longest at which springs and drags are stable, longer in {long} of "
+            f"{found['looks']:.0f} looks"
         )
     elif ratio > 0:
-        text.append(f"step      at most {ratio:.2g} of the longest surely stable one")
+        text.append(f"step      at most {ratio:.2g} of the longest at which springs and drags are stable")
     if capped := found.get("capped"):
         text.append(f"cap       limits.acceleration acted in {capped:.0f} agent-steps")
     if separated := found.get("separated"):
@@ -219,7 +220,7 @@ def described(scenario: Scenario) -> list[str]:
 def advised(params: Params, state: State) -> list[str]:
     """How long a step may be, one line for each force and situation, the shortest first."""
     rows = stability.advice(params, state)
-    text = [f"  step       motion.dt = {_leaf(params.motion.dt)} s; surely stable is less than"]
+    text = [f"  step       motion.dt = {_leaf(params.motion.dt)} s; springs and drags are stable below"]
     limits = [f"{row.step:.3g} s" if row.step else "none" for row in rows]
     width = max(len(limit) for limit in limits)
     names = [row.force if row.mode == "both" else f"{row.force}, {row.mode}" for row in rows]
@@ -227,13 +228,13 @@ def advised(params: Params, state: State) -> list[str]:
 
 
 def too_long(params: Params, state: State) -> str:
-    """One sentence if the step is longer than surely stable in a dense crowd, else nothing."""
-    limit, dt = stability.surely_stable(params, state), float(np.max(np.asarray(params.motion.dt)))
+    """One sentence if the step is longer than springs and drags are stable in a dense crowd, else nothing."""
+    limit, dt = stability.all_together(params, state), float(np.max(np.asarray(params.motion.dt)))
     if dt <= limit.step:
         return ""
     digit = 10.0 ** math.floor(math.log10(limit.step))
     return (
-        f"motion.dt = {dt:g} s: surely stable is less than {limit.step:.2g} s where the crowd is dense ({limit.where}); "
+        f"motion.dt = {dt:g} s: springs and drags are stable below {limit.step:.2g} s where the crowd is dense ({limit.where}); "
         f"if it gets so dense, give motion.dt={math.floor(limit.step / digit) * digit:.1g}."
     )
 

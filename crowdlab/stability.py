@@ -1,8 +1,9 @@
-"""How long a step may be: the longest that is surely stable, from how stiff the forces say they are.
+"""How long a step may be: the longest at which springs and drags are stable, from how stiff the forces say they are.
 
 A swing w^2 (1/s^2) is stable below a step of s / w, a damping c (1/s) below d / c, both at once where h c / d + (h w / s)^2 < 1, with s and
 d of the motion, 2 and 2 for semi-implicit Euler. Row sums bound the fastest of a whole crowd (Gershgorin), so what is said is safe and not
-sharp: people in a crowd were seen to bear twice as much, a lone pair does not.
+sharp: people in a crowd were seen to bear twice as much, a lone pair does not. Left out is how friction changes from place to place while
+bodies slide (of either sign, growing with the sliding speed), so it is no proof for all forces together.
 """
 
 import dataclasses
@@ -35,7 +36,7 @@ class Limit(NamedTuple):
 
 
 def longest_step(params: Params, state: State, near: Neighbours) -> Array:
-    """Longest step, (N,) s, that is surely stable for each agent in this state; infinite where no force limits it."""
+    """Longest step, (N,) s, at which springs and drags are stable for each agent in this state; infinite where no force limits it."""
     return _longest(params.motion, *base.rates(params, state, near))
 
 
@@ -68,7 +69,7 @@ def alone(params: Params, state: State) -> list[Limit]:
     return [row for row in rows if math.isfinite(row.step)]
 
 
-def surely_stable(params: Params, state: State) -> Limit:
+def all_together(params: Params, state: State) -> Limit:
     """The last row of the advice: what `crowdlab run` compares the chosen step with."""
     return advice(params, state)[-1]
 

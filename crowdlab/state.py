@@ -115,8 +115,8 @@ class Health:
     bad_reason: Array  # () int32, number of what was wrong (see guards.py); 0 before
     bad_amount: Array  # () by how much, in the unit of that reason
     looks: Array  # () int32, steps before which stiffness and overlaps were looked at
-    long_looks: Array  # () int32, those among them in which the step was longer than surely stable for somebody
-    step_ratio: Array  # () largest ratio of the step to the longest that is surely stable
+    long_looks: Array  # () int32, those among them in which the step was too long for somebody's springs and drags
+    step_ratio: Array  # () largest ratio of the step to the longest at which springs and drags are stable
     strain: Array  # () deepest overlap against a force that resists it, as a share of the radii
     capped: Array  # () int32, agent-steps in which the cap on accelerations acted
     separated: Array  # () int32, agent-steps in which somebody was moved out of an overlap

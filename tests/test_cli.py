@@ -276,7 +276,7 @@ def test_stuck_people_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     Path("room.toml").write_text(ROOM)
     assert cli.main(["run", "room.toml", "--out", "out", "--no-html", "--set", "people.desired_speed=0", "--duration", "5.5"]) == 0
     out, err = capsys.readouterr()
-    assert err.count("motion.dt = 0.002 s: surely stable is less than 0.0013 s where the crowd is dense") == 1
+    assert err.count("motion.dt = 0.002 s: springs and drags are stable below 0.0013 s where the crowd is dense") == 1
     assert "0 left, 0 standing at their goal, 0 removed, 6 still inside" in out
     assert "arrivals  none" in out
     assert re.search(
@@ -297,7 +297,9 @@ def test_validate_describes_and_says_ok(
     assert "24 m² within x 0 to 6 m, y 0 to 4 m; 18.8 m of walls" in out
     assert "visitors: 6 people to exit" in out
     assert "parameter  forces.repulsion.strength = 2000 N" in out
-    assert "motion.dt = 0.002 s; surely stable is less than\n    0.00133 s  contact, damping: 5 neighbours, 5 cm deep\n" in out
+    assert (
+        "motion.dt = 0.002 s; springs and drags are stable below\n    0.00133 s  contact, damping: 5 neighbours, 5 cm deep\n" in out
+    )
     assert out.endswith("room: ok\n")
 
 

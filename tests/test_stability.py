@@ -13,7 +13,7 @@ from crowdlab import report
 from crowdlab.forces.base import FORCES, force
 from crowdlab.neighbours import Neighbours, find
 from crowdlab.params import Params, param
-from crowdlab.stability import TOGETHER, Limit, advice, alone, longest_step, surely_stable
+from crowdlab.stability import TOGETHER, Limit, advice, all_together, alone, longest_step
 from crowdlab.state import Array, State, World
 
 K, KAPPA, M, A, B = 1.2e5, 2.4e5, 80.0, 2000.0, 0.08
@@ -36,7 +36,7 @@ def test_many_contacts(x64: None) -> None:
     h = rows[-1].step
     assert rows[-1][:3] == (TOGETHER, "both", "6 neighbours, 3 cm deep")
     assert h * drag / 2 + h**2 * stiff / 4 == pytest.approx(1, rel=1e-12)
-    assert surely_stable(make_params(), make_state(np.zeros((9, 2)))).step < h
+    assert all_together(make_params(), make_state(np.zeros((9, 2)))).step < h
 
 
 def test_the_worst_of_all_counts(x64: None) -> None:
@@ -117,12 +117,12 @@ def test_an_own_force_is_heard() -> None:
 def test_the_table_and_the_sentence() -> None:
     state = make_state(np.zeros((9, 2)))
     text = report.advised(make_params(), state)
-    assert text[0] == "  step       motion.dt = 0.001 s; surely stable is less than"
+    assert text[0] == "  step       motion.dt = 0.001 s; springs and drags are stable below"
     assert text[1] == "    0.00111 s  contact, damping: 6 neighbours, 5 cm deep"
     assert text[-1] == "    0.0011 s   all together: 6 neighbours, 5 cm deep"
     assert report.too_long(make_params(), state) == ""
     assert report.too_long(make_params(None, {"motion.dt": 0.01}), state) == (
-        "motion.dt = 0.01 s: surely stable is less than 0.0011 s where the crowd is dense (6 neighbours, 5 cm deep); "
+        "motion.dt = 0.01 s: springs and drags are stable below 0.0011 s where the crowd is dense (6 neighbours, 5 cm deep); "
         "if it gets so dense, give motion.dt=0.001."
     )
     assert "    none       contact, swing: a neighbour, 5 cm deep" in report.advised(make_params(motion="explicit_euler"), state)
