@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -193,29 +194,28 @@ def check_run(
         raise CrowdlabError(
             f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."
         )
-    check_observed(scenario, params, observe)
+    check_observed(scenario, params, state, observe)
 
 
-def check_observed(scenario: Scenario, params: Params, names: Sequence[str]) -> None:
+def check_observed(scenario: Scenario, params: Params, state: State, names: Sequence[str]) -> None:
     """Refuse names of observables that are unknown, or whose values are not of the scene but of rows. Raises CrowdlabError."""
     for name in names:
         if name not in OBSERVABLES:
             raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
-    people = int(scenario.state.id.shape[0])
+    people = int(state.id.shape[0])
     if not names or not people:
         return
-    crowds = [(take(scenario.state, rows), take(params, rows)) for rows in (np.arange(people), np.arange(people + 1) % people)]
+    crowds = [
+        (take(state, rows), take(params, rows), scenario.world) for rows in (np.arange(people), np.arange(people + 1) % people)
+    ]
 
-    def shape(law: Observable, state: State, params: Params) -> tuple[int, ...]:
-        def value(state: State, params: Params, world: World) -> Array:
-            return law(state, pressed(state, state.id.shape[0], 1, 1, 0.0), world, params)
-
-        return tuple(jax.eval_shape(value, state, params, scenario.world).shape)
+    def shape(name: str, state: State, params: Params, world: World) -> tuple[int, ...]:
+        return tuple(jax.eval_shape(partial(_observed, OBSERVABLES[name]), state, params, world).shape)
 
     for name in names:
-        found = shape(OBSERVABLES[name], *crowds[0])
+        found = shape(name, *crowds[0])
         try:
-            other: Any = shape(OBSERVABLES[name], *crowds[1])
+            other: Any = shape(name, *crowds[1])
         except (TypeError, ValueError, IndexError):
             other = "none"
         if other != found:
@@ -224,6 +224,12 @@ def check_observed(scenario: Scenario, params: Params, names: Sequence[str]) -> 
                 "one that does not hang on how many there are, since rows mean nothing (who has left has none). Take a sum with "
                 "observe.total, a count or an extreme; what belongs to single persons is in the frames."
             )
+
+
+@partial(jax.jit, static_argnums=0)  # traced once, never compiled
+def _observed(law: Observable, state: State, params: Params, world: World) -> Array:
+    """The value for people who have as many neighbours as there are rows."""
+    return law(state, pressed(state, state.id.shape[0], 1, 1, 0.0), world, params)
 
 
 def simulate(

@@ -20,7 +20,7 @@ from crowdlab.neighbours import Grid
 from crowdlab.observe import OBSERVABLES, observable
 from crowdlab.scenario import Scenario
 from crowdlab.session import Session
-from crowdlab.simulation import Run, chunks, plan, rollout, simulate, trusted
+from crowdlab.simulation import Run, check_run, chunks, plan, rollout, simulate, trusted
 
 MANY, STEPS, KEY = 40, 60, jax.random.key(11)
 SLOW = pytest.mark.slow
@@ -252,6 +252,11 @@ def test_an_observable_of_single_rows_is_refused(law: Any, begin: Any, scene: Sc
     told = rf"scene: observable '{own(law)}' has the shape \(.*\) for 40 people and .* for 41: allowed .*observe\.total"
     with pytest.raises(CrowdlabError, match=told):
         begin(scene, observe=(law.__name__,), **({} if begin is Session else {"params": None, "key": KEY, "steps": 10}))
+
+
+def test_observables_are_tried_with_those_who_run(scene: Scenario) -> None:
+    few = np.arange(5)
+    check_run(scene, params.take(scene.params, few), STEPS, 1, WATCHED, params.take(scene.state, few))
 
 
 def mean_place(state: Any, near: Any, world: Any, params: Any) -> Any:

@@ -79,7 +79,7 @@ class Session:
         self.observe = SHOWN if observe is None else observe
         self._moved: dict[str, float] = {}  # last order for each parameter
         self._waiting: list[Command] = []  # orders not yet due
-        simulation.check_observed(scenario, scenario.params, self.observe)
+        simulation.check_observed(scenario, scenario.params, scenario.state, self.observe)
         self._begin(scenario, scenario.seed if seed is None else seed)
 
     def _begin(self, scenario: Scenario, seed: int) -> None:
