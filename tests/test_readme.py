@@ -43,12 +43,14 @@ def test_using_it(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(blocks("python")[0], "README.md", "exec"), names)
     assert capsys.readouterr().out.startswith("(4, 25, 2) [")
     exec(compile(blocks("python")[1], "README.md", "exec"), names)
+    assert names["runs"].frames.position.shape == (20, 4, 25, 2)
+    exec(compile(blocks("python")[2], "README.md", "exec"), names)
     assert (names["result"].slopes["people.desired_speed"] != 0).any()
 
 
 @pytest.mark.usefixtures("registry")
 def test_an_own_situation_with_an_own_force() -> None:
-    exec(compile(blocks("python")[2], "README.md", "exec"), {"__name__": "readme"})
+    exec(compile(blocks("python")[-1], "README.md", "exec"), {"__name__": "readme"})
     spec = tomllib.loads(blocks("toml")[0])
     spec["forces"]["cohesion"] = {"gain": 1.0}
     scenario = build(spec, name="my_room")
