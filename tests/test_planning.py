@@ -9,6 +9,7 @@ import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
 from crowdlab import neighbours, planning, simulation
+from crowdlab.commands import Command, Kind
 from crowdlab.neighbours import Grid
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, chunks
@@ -58,6 +59,41 @@ def test_room_that_is_no_longer_needed_is_given_up_to_the_same_bits(used: list[G
     used.clear()
     assert way(wide) == anew
     assert used == [wide, wide, wide]  # a grid given stays
+
+
+def returning() -> Scenario:
+    """A dense disc of people who are thrown apart and walk back to its middle."""
+    angle, radius = np.arange(80) * 2.4, 0.06 * np.sqrt(np.arange(80) + 1)
+    unit = np.stack((np.cos(angle), np.sin(angle)), 1)
+    state = make_state(unit * radius[:, None], 12 * unit * radius[:, None], radius=0.01, goal=0)
+    changes = {
+        "forces.repulsion.strength": 1.0,
+        "forces.driving.relaxation_time": 0.8,
+        "people.desired_speed": 2.0,
+        "motion.dt": 0.02,
+    }
+    return make_scenario(make_world(goals=[(0.0, 0.0)], reach=0.01), state, make_params(("driving", "repulsion"), changes))
+
+
+@pytest.mark.slow
+def test_a_thinned_and_tightened_plan_that_overflows_is_repaired_to_the_same_bits(used: list[Grid]) -> None:
+    scene = returning()
+    removal = Command(5, Kind.REMOVE, zone=(-9.0, -9.0, 9.0, 0.1))
+
+    def way(grid: Grid | None) -> bytes:
+        parts = list(chunks(scene, scene.params, KEY, 160, chunk=40, every=10, commands=[removal], grid=grid))
+        assert 32 < parts[-1].final.alive.sum() <= 40
+        return b"".join(np.asarray(part.frames.position).tobytes() for part in parts)
+
+    anew = way(None)
+    wide, thin, tight, mended = used
+    assert wide.half > 0
+    assert (wide.people, thin.people) == (80, 40)
+    assert tight.capacity < thin.capacity  # room was given up, and taken again where it was missed
+    assert tight.capacity < mended.capacity
+    used.clear()
+    assert way(wide) == anew
+    assert used == [wide] * 4
 
 
 def test_room_is_tightened_only_where_it_pays_and_less_than_half_is_needed() -> None:
