@@ -16,7 +16,7 @@ from crowdlab.commands import CommandQueue
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.guards import broken
 from crowdlab.neighbours import Grid, with_wall_table
-from crowdlab.params import Params, as_arrays, peoples, replace, take, values
+from crowdlab.params import Params, as_arrays, peoples, replace, rows_of, values
 from crowdlab.planning import plan_for_all, repaired
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
@@ -133,7 +133,7 @@ def advance(
         one = group.members[bad[0]]
         health = jax.tree.map(lambda leaf: leaf[bad[0]], health)
         good = int(health.first_bad_step) - 1 - int(group.state.step)
-        own = take(group.state, np.arange(rows) + rows * bad[0])
+        own = rows_of(group.state, np.arange(rows) + rows * bad[0])
         kept = rollout(world, as_arrays(one.params), own, one.key, given[-1], grid=grid, steps=good, every=max(good, 1)).final
         raise broken(f"{scenario.name}, run {one.number}", health, kept, one.params, world, grid)
     return run, grid

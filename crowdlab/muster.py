@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab.neighbours import Grid
-from crowdlab.params import Params, peoples, take
+from crowdlab.params import Params, peoples, rows_of
 from crowdlab.state import Array, State, World
 from crowdlab.stepping import Frames, Run
 
@@ -86,11 +86,11 @@ def muster(params: Params, state: State, world: World, grid: Grid) -> Muster:
     rows = np.concatenate((_by_cell(state, world, grid, np.flatnonzero(alive)), gone))[:many]
     without = gone[many - people + len(gone) :]
     arrived = np.asarray(state.arrived)[without] >= 0
-    copy = take(state, rows).with_(
+    copy = rows_of(state, rows).with_(
         left=jnp.asarray(np.asarray(state.left) + np.int32(arrived.sum())),
         removed=jnp.asarray(np.asarray(state.removed) + np.int32((~arrived).sum())),
     )
-    return Muster(state, params, rows, copy, take(params, rows))
+    return Muster(state, params, rows, copy, rows_of(params, rows))
 
 
 def _by_cell(state: State, world: World, grid: Grid, rows: np.ndarray) -> np.ndarray:

@@ -54,7 +54,7 @@ def static(*, default: Any = dataclasses.MISSING) -> Any:
 
 
 def single(*, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a traced field that belongs to the run and not to the people: `take` leaves it whole, whatever its shape.
+    """Declare a traced field that belongs to the run and not to the people: `rows_of` leaves it whole, whatever its shape.
 
     `default` is a function that makes the value.
     """
@@ -217,16 +217,16 @@ def rescale(tree: T, path: str, mean: Any) -> T:
     return replace(tree, path, (ratio * mean).astype(old.dtype))
 
 
-def take(tree: T, rows: np.ndarray) -> T:
+def rows_of(tree: T, rows: np.ndarray) -> T:
     """The same tree for the people in these rows, in this order, on the host.
 
     People are the last axis of every field that is not declared `static` or `single`; a leaf of shape () is everybody's.
     """
     taken: Any = tree
     if isinstance(taken, Mapping):
-        taken = {name: take(value, rows) for name, value in taken.items()}
+        taken = {name: rows_of(value, rows) for name, value in taken.items()}
     elif dataclasses.is_dataclass(taken) and not isinstance(taken, type):
-        taken = dataclasses.replace(taken, **{field.name: take(getattr(taken, field.name), rows) for field in peoples(taken)})
+        taken = dataclasses.replace(taken, **{field.name: rows_of(getattr(taken, field.name), rows) for field in peoples(taken)})
     elif np.ndim(taken):
         taken = jnp.asarray(np.asarray(taken)[..., rows])
     return taken

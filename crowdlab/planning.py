@@ -10,8 +10,8 @@ from crowdlab import muster
 from crowdlab.errors import ParamError
 from crowdlab.forces import base
 from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
-from crowdlab.neighbours.planning import BLOCK, CLOSE_BLOCK, FEW
-from crowdlab.params import Params, spec_of, take
+from crowdlab.neighbours.sizing import CLOSE_ROOM, FEW, ROOM
+from crowdlab.params import Params, rows_of, spec_of
 from crowdlab.scenario import Scenario
 from crowdlab.state import Health, State
 
@@ -38,7 +38,7 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     everybody = int(state.id.shape[0])
     many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
     if many < everybody:
-        state = take(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
+        state = rows_of(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
     return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)._replace(people=many)
 
 
@@ -118,7 +118,7 @@ def tightened(grid: Grid, health: Health, features: int, ahead: int) -> Grid:
     room = room_of(grid)
     least = grid._replace(span=1, capacity=1, touching=1, walls=0)
     if not grid.half:  # few people: there is always room for some neighbours, and there are no spans
-        least = least._replace(span=grid.span, capacity=min(people, BLOCK), touching=min(people, CLOSE_BLOCK))
+        least = least._replace(span=grid.span, capacity=min(people, ROOM), touching=min(people, CLOSE_ROOM))
     capacity, touching, span, features = map(min, room_of(enlarge(least, needed(health), people, features)), room)
     if not any(2 * new <= old for new, old in zip((capacity, touching, span, features), room, strict=True)):
         return grid

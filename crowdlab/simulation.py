@@ -16,7 +16,7 @@ from crowdlab.guards import broken
 from crowdlab.muster import muster
 from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.observe import OBSERVABLES, Observable
-from crowdlab.params import Params, as_arrays, check, rescale, take, values
+from crowdlab.params import Params, as_arrays, check, rescale, rows_of, values
 from crowdlab.planning import far_enough, larger, plan, repaired, thinned, tightened, wide_enough
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
@@ -206,7 +206,8 @@ def check_observed(scenario: Scenario, params: Params, state: State, names: Sequ
     if not names or not people:
         return
     crowds = [
-        (take(state, rows), take(params, rows), scenario.world) for rows in (np.arange(people), np.arange(people + 1) % people)
+        (rows_of(state, rows), rows_of(params, rows), scenario.world)
+        for rows in (np.arange(people), np.arange(people + 1) % people)
     ]
 
     def shape(name: str, state: State, params: Params, world: World) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from crowdlab.state import Array, World
 
 ON_END = 1e-5  # m; a foot this near an end belongs to both neighbours, and the weights keep the second copy from counting
 SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite
-UNROLLED = 16  # features that are compared without a loop
+WRITTEN_OUT = 16  # features that are compared without a loop
 
 
 @pytree
@@ -140,7 +140,7 @@ def _weights(normal: Vector, distance: Array, part: Array, counts: Array) -> Arr
         return jnp.where(counts, 1.0, 0.0)
     slots = jnp.arange(distance.shape[0])[:, None]
 
-    def take(k: Array | int, taken: Array) -> Array:
+    def weigh(k: Array | int, taken: Array) -> Array:
         earlier = (distance[k] < distance) | (
             (distance[k] == distance) & (k < slots)
         )  # the earlier slot goes first where distances tie
@@ -148,11 +148,11 @@ def _weights(normal: Vector, distance: Array, part: Array, counts: Array) -> Arr
         return jnp.maximum(taken, jnp.where(earlier & counts[k] & (part[k] == part), alike, 0.0))
 
     taken, many = jnp.zeros_like(distance), len(distance)
-    if many <= UNROLLED:
+    if many <= WRITTEN_OUT:
         for k in range(many):
-            taken = take(k, taken)
+            taken = weigh(k, taken)
     else:
-        taken = lax.scan(lambda so_far, k: (take(k, so_far), None), taken, jnp.arange(many))[0]
+        taken = lax.scan(lambda so_far, k: (weigh(k, so_far), None), taken, jnp.arange(many))[0]
     return jnp.where(counts, 1.0 - taken, 0.0)
 
 

@@ -13,7 +13,7 @@ from crowdlab import ensemble
 from crowdlab import params as numbers
 from crowdlab.ensemble import simulate_many
 from crowdlab.errors import CrowdlabError, ParamError, UnstableError
-from crowdlab.neighbours import planning as room
+from crowdlab.neighbours import sizing as room
 from crowdlab.params import Params
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, simulate

@@ -26,7 +26,7 @@ from crowdlab.neighbours import (
     list_need,
     make_list,
     plan_grid,
-    planning,
+    sizing,
     tie_directions,
 )
 from crowdlab.neighbours.lists import pick
@@ -274,8 +274,8 @@ def test_who_may_touch_the_most_is_counted_exactly(periodic: bool, seed: int, sp
         apart -= SIDE * np.round(apart / SIDE)
     close = np.hypot(*apart.T) <= radius[:, None] + radius + 0.1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(planning, "PAIRS", 50)
-        found = planning._most_touching(place, radius, 0.1, cKDTree(place, boxsize=SIDE if periodic else None))
+        patch.setattr(sizing, "PAIRS", 50)
+        found = sizing._most_touching(place, radius, 0.1, cKDTree(place, boxsize=SIDE if periodic else None))
     assert found == close.sum(0).max() - 1
 
 
@@ -293,7 +293,7 @@ def test_a_heap_of_thousands_is_planned_in_little_memory(spread: float, boxes: d
 
 
 def test_the_plan_has_room_for_the_positions_it_was_made_from(boxes: dict[bool, World], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "FEW", 0)  # with cells
+    monkeypatch.setattr(sizing, "FEW", 0)  # with cells
     periodic = True
     state = cloud(np.random.default_rng(3).uniform(0, 9, (MANY, 2)).astype(np.float32))
     chosen = plan_grid(boxes[periodic], state, 1.3, 0.5, dt=0.01, fastest=2.0)
@@ -306,7 +306,7 @@ def test_the_plan_has_room_for_the_positions_it_was_made_from(boxes: dict[bool, 
 
 
 def test_in_a_periodic_box_one_looks_half_a_side_far_and_no_farther(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "FEW", 0)
+    monkeypatch.setattr(sizing, "FEW", 0)
     world = make_world(size=(5.0, 4.0), lower=(0.0, 0.0), periodic=True)
     place = np.random.default_rng(7).uniform(0, (5, 4), (MANY, 2)).astype(np.float32)
     chosen = plan_grid(world, cloud(place), 2.0, 0.5, dt=0.01, fastest=2.0)  # the skin goes beyond the half
@@ -369,7 +369,7 @@ def gathering() -> Scenario:
 
 @pytest.mark.parametrize("few", [0, 300], ids=["cells", "all pairs"])
 def test_everybody_in_one_cell_is_repaired_and_right(gathering: Scenario, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "FEW", few)
+    monkeypatch.setattr(sizing, "FEW", few)
     start = plan(gathering, gathering.params, gathering.state)
     done = simulate(gathering, None, KEY, STEPS, every=STEPS)
     assert done.health.peak_neighbours == CROWD - 1 > start.capacity  # the first plan was too small

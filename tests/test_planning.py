@@ -30,7 +30,7 @@ def used(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Grid]]:
         return run, grid
 
     monkeypatch.setattr(simulation, "trusted", watched)
-    for room in (planning, neighbours.planning):
+    for room in (planning, neighbours.sizing):
         monkeypatch.setattr(room, "FEW", 0)
     monkeypatch.setattr(planning, "COMPILING", 0)
     return grids
@@ -124,7 +124,7 @@ def test_room_that_was_missed_is_not_given_up_again(monkeypatch: pytest.MonkeyPa
         return Run(frames=None, series={}, final=state.with_(step=state.step + steps), health=health), grid  # type: ignore[arg-type]
 
     monkeypatch.setattr(simulation, "trusted", made_up)
-    for room in (planning, neighbours.planning):
+    for room in (planning, neighbours.sizing):
         monkeypatch.setattr(room, "FEW", 0)
     monkeypatch.setattr(planning, "COMPILING", 0)
     scene = parting()

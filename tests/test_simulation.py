@@ -256,7 +256,7 @@ def test_an_observable_of_single_rows_is_refused(law: Any, begin: Any, scene: Sc
 
 def test_observables_are_tried_with_those_who_run(scene: Scenario) -> None:
     few = np.arange(5)
-    check_run(scene, params.take(scene.params, few), STEPS, 1, WATCHED, params.take(scene.state, few))
+    check_run(scene, params.rows_of(scene.params, few), STEPS, 1, WATCHED, params.rows_of(scene.state, few))
 
 
 def mean_place(state: Any, near: Any, world: Any, params: Any) -> Any:

@@ -23,7 +23,7 @@ def wall_arrays(segments: Any, box: tuple[Sequence[float], Sequence[float]] | No
     its corner and its size in m, they come with all copies that reach into the box or less than a period beyond it.
     """
     segments = np.asarray(segments, float).reshape(-1, 2, 2)
-    pieces = _cut(np.round(segments if box is None else _copies(segments, *map(np.asarray, box)), 9))
+    pieces = _split(np.round(segments if box is None else _copies(segments, *map(np.asarray, box)), 9))
     points = pieces.reshape(-1, 2)
     if len(points):
         close = cKDTree(points).query_pairs(CLOSE, output_type="ndarray")
@@ -84,7 +84,7 @@ def features_near(walls: np.ndarray, vertices: np.ndarray, places: np.ndarray, d
     return pairs
 
 
-def _cut(segments: np.ndarray) -> np.ndarray:
+def _split(segments: np.ndarray) -> np.ndarray:
     """Segments cut wherever an end or a crossing of another one lies on them, (W, 2, 2) m."""
     segments = segments[np.hypot(*(segments[:, 1] - segments[:, 0]).T) > CLOSE]
     if not len(segments):

@@ -7,7 +7,7 @@ cuts hard at the reach. So no result depends on when a list was made, on how muc
 from crowdlab.neighbours.cells import Grid
 from crowdlab.neighbours.lists import Need, NeighbourList, make_list, tie_directions
 from crowdlab.neighbours.pairs import Neighbours, Pairs, find, measure
-from crowdlab.neighbours.planning import enlarge, list_need, plan_grid, with_wall_table
+from crowdlab.neighbours.sizing import enlarge, list_need, plan_grid, with_wall_table
 
 __all__ = [
     "Grid",

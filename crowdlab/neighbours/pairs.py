@@ -61,13 +61,13 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
     touching = _pairs(listed.touching, state, seen, world)
     reach, wall_reach = (FAR / 2, math.inf) if grid is None else (grid.reach, grid.wall_reach)
     return Neighbours(
-        **_cut(people, people.distance < reach),
-        touching=Pairs(**_cut(touching, touching.distance < state.radius + touching.radius)),
+        **_within(people, people.distance < reach),
+        touching=Pairs(**_within(touching, touching.distance < state.radius + touching.radius)),
         walls=walls.measure(world.wrap(state.position), listed.walls, wall_reach),
     )
 
 
-def _cut(pairs: Pairs, near: Array) -> dict[str, Any]:
+def _within(pairs: Pairs, near: Array) -> dict[str, Any]:
     """The fields of `pairs`, with only those slots real that are `near` too."""
     return {**vars(pairs), "mask": pairs.mask & near}
 

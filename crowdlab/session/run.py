@@ -26,7 +26,7 @@ from crowdlab.session.plan import plan_with_room
 from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
 
-FEW = 500  # people up to whom all pairs are looked at when one person is inspected
+ALL_PAIRS = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
 WATCHED = 60.0  # s, how long somebody is expected to go on watching: what a smaller plan has to pay within
 FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 only
@@ -261,7 +261,7 @@ class Session:
         for name in ("radius", "social_radius", "mass", "desired_speed"):
             report[name] = float(np.asarray(getattr(state, name))[row])
         report["speed"] = math.hypot(*report["velocity"])
-        few = state.id.shape[0] <= FEW
+        few = state.id.shape[0] <= ALL_PAIRS
         grid = None if few else simulation.plan(self.scenario, self.params, state)
         pushes = _pushes(self.params, state, world, self._key, grid=grid)
         report["forces"] = {name: np.asarray(push[:, row] * state.mass[row]) for name, push in pushes.items()}

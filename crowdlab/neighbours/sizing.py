@@ -15,9 +15,9 @@ from crowdlab.neighbours.cells import Grid
 from crowdlab.neighbours.lists import Need, wall_candidates
 from crowdlab.state import Array, State, World
 
-FEW = 300  # people; up to here all are compared with all, and room for BLOCK neighbours costs less than compiling anew
-BLOCK = 32  # neighbours that small crowds always have room for
-CLOSE_BLOCK = 12  # touching neighbours that they always have room for
+FEW = 300  # people; up to here all are compared with all, and room for ROOM neighbours costs less than compiling anew
+ROOM = 32  # neighbours that small crowds always have room for
+CLOSE_ROOM = 12  # touching neighbours that they always have room for
 
 PAIRS = 200_000  # that are counted at once
 MOST_CELLS = 1e6  # of the raster that lists the walls near each cell
@@ -39,7 +39,7 @@ def plan_grid(
 
     `fastest`, m/s, is a speed that is seldom exceeded; whoever moves more than half the skin is noticed and the piece repeated. Room is
     planned tight, because the work goes with the room and not with the neighbours found (1 000 people at 2 per m2: 430 us a step with
-    room for 40, 210 us with 24); a list that overflows is noticed too. Unless it is to be `tight`, a small crowd has room for BLOCK.
+    room for 40, 210 us with 24); a list that overflows is noticed too. Unless it is to be `tight`, a small crowd has room for ROOM.
 
     Raises:
         ParamError: in a periodic box somebody would be within reach from two sides.
@@ -60,7 +60,7 @@ def plan_grid(
     need = list_need(state, world, exact)
     people = int(state.position.shape[1])
     few = people <= FEW
-    least, closest = (0, 0) if tight or not few else (BLOCK, CLOSE_BLOCK)
+    least, closest = (0, 0) if tight or not few else (ROOM, CLOSE_ROOM)
     return exact._replace(
         half=0 if few else half,
         span=min(people, max(least, int(need.span * slack) + 2)),
