@@ -103,6 +103,15 @@ def rounded(products: Array) -> Array:
     return jnp.where(products == products, products, jnp.inf)
 
 
+def inverse(divisor: Any) -> Array:
+    """One over the divisor, rounded here, to multiply with where rows of neighbours or walls (K, N) are divided by what they share.
+
+    XLA would turn such a division into just this product, but only where there are several rows: so the last bits of the quotient would
+    depend on how much room there is for neighbours and walls.
+    """
+    return rounded(1.0 / jnp.asarray(divisor))
+
+
 def root(square: Array) -> Array:
     """Square root, rounded here.
 

@@ -18,7 +18,7 @@ from crowdlab.params import Params, replace, specs, values
 from crowdlab.simulation import Frames, rollout
 from crowdlab.state import State, World
 
-PEOPLE, ROWS = 14, 20
+PEOPLE, ROWS, MANY = 14, 20, 60
 WALLS = np.array([[(-3, -2), (3, -2)], [(3, -2), (3, 1)], [(3, 1), (1, 2.5)], [(-3, -2), (-3.5, 2)]])
 GOAL = np.array([(2.0, 5.0), (-2.5, 4.5)])  # a line to walk to; nobody gets there
 SHORT = 12  # steps of 5 ms
@@ -203,6 +203,26 @@ def test_dead_rows_stay_as_they_are() -> None:
     final = run(world, numbers(noise=0.5), state, SHORT).final
     for name in ("position", "velocity", "heading", "alive", "arrived"):
         np.testing.assert_array_equal(getattr(final, name)[..., PEOPLE:], getattr(state, name)[..., PEOPLE:])
+
+
+def test_room_for_one_is_room_for_many(pick: Pick) -> None:
+    """Whoever has one neighbour and one wall feels the same to the bit where there is room for no more, each with their own numbers."""
+    generator = np.random.default_rng(6)
+    x = 4.0 * np.arange(MANY // 2)
+    place = np.stack((np.stack((x, x + generator.uniform(0.4, 0.7, x.shape)), 1).ravel(), generator.uniform(0.2, 0.5, MANY)), 1)
+    state = make_state(place, generator.normal(0, 1, (MANY, 2)), mass=generator.uniform(60, 100, MANY), goal=0)
+    own = {f"forces.{name}.falloff": generator.uniform(0.05, 0.1, MANY) for name in ("repulsion", "wall_repulsion")}
+    own |= {f"forces.{name}.strength": generator.uniform(1e3, 3e3, MANY) for name in ("repulsion", "wall_repulsion")}
+    own["forces.driving.relaxation_time"] = generator.uniform(0.3, 1.0, MANY)
+    params = make_params(None, own)
+    world = make_world([[(-9.0, 0.0), (199.0, 0.0)]], [(300.0, 1.0)])
+    tight = Grid(1, 1, 0, 1, 1, 1, 1, 2.2, 2.0, 0.2, 1)
+    expected, near = felt(params, state, world)
+    assert near.mask.any(0).all()
+    for grid in (tight, tight._replace(capacity=2), tight._replace(touching=2, walls=3), tight._replace(capacity=MANY)):
+        found, near = felt(params, state, world, grid)
+        assert (np.asarray(near.mask).sum(0) == 1).all()
+        np.testing.assert_array_equal(found, expected)
 
 
 MEMBERS, LONGER = 64, 100  # half a second in a dense crowd: later on chaos separates what rounding has told apart

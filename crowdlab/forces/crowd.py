@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 from jax import lax
 
-from crowdlab.arithmetic import Vector, dot, rounded
+from crowdlab.arithmetic import Vector, dot, inverse, rounded
 from crowdlab.forces.base import NEGLIGIBLE, force, largest
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.neighbours import Neighbours
@@ -78,7 +78,7 @@ class Repulsion:
     def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
         """Swing 2 F / (m B), summed over the neighbours; no damping."""
         gap = near.distance - state.social_radius - near.social_radius
-        slope = exponential(self.strength, gap, self.falloff) / self.falloff
+        slope = rounded(exponential(self.strength, gap, self.falloff) * inverse(self.falloff))
         return 2.0 * near.total(slope) / state.mass, jnp.zeros(())
 
     def reach(self, radius: float) -> float:
@@ -124,7 +124,7 @@ class Contact:
 
 def exponential(strength: float | Array, gap: Array, falloff: float | Array) -> Array:
     """A exp(-gap / B), N, exactly zero below NEGLIGIBLE."""
-    push = strength * jnp.exp(-gap / falloff)
+    push = strength * jnp.exp(-rounded(gap * inverse(falloff)))
     return jnp.where(push > NEGLIGIBLE, push, 0.0)
 
 

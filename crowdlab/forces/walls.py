@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from crowdlab.arithmetic import Vector, dot
+from crowdlab.arithmetic import Vector, dot, inverse
 from crowdlab.forces.base import force
 from crowdlab.forces.crowd import HFV, exponential, exponential_range
 from crowdlab.neighbours import Neighbours
@@ -29,7 +29,7 @@ class WallRepulsion:
 
     def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
         """Swing F / (m B), summed over the walls; no damping."""
-        slope = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff) / self.falloff
+        slope = exponential(self.strength, near.walls.distance - state.social_radius, self.falloff) * inverse(self.falloff)
         return near.walls.total(slope) / state.mass, jnp.zeros(())
 
     def reach(self, radius: float) -> float:
@@ -70,7 +70,7 @@ class WallContact:
 
     def strain(self, state: State, near: Neighbours) -> Array:
         """Deepest overlap with a wall as a share of the radius; 0 where bodies are not stiff."""
-        share = (state.radius - near.walls.distance) / state.radius
+        share = (state.radius - near.walls.distance) * inverse(state.radius)
         return jnp.where((near.walls.weight > 0) & (self.compression > 0), share, 0.0).max(0, initial=0.0)
 
     def reach(self, radius: float) -> float:
