@@ -26,14 +26,8 @@ from crowdlab.state import Array, State
 # Rows of all runs in one loop. Measured with 200 people a run on two cores, in million agent-steps per second: 4.0 for one run, 6.9 for
 # 16 runs, 8.0 for 32, 6.9 for 64, whose arrays no longer fit into the caches.
 TOGETHER = 6400
-NOBODY: dict[str, Any] = {
-    "heading": (1.0, 0.0),
-    "radius": 0.1,
-    "social_radius": 0.1,
-    "mass": 1.0,
-    "goal": -1,
-    "arrived": -1,
-}  # of a row that fills up
+# What a row has that fills up and is never alive: sizes that no law divides by zero with, and 0 in all other fields.
+NOBODY: dict[str, Any] = {"heading": (1.0, 0.0), "radius": 0.1, "social_radius": 0.1, "mass": 1.0, "goal": -1, "arrived": -1}
 
 
 class Member(NamedTuple):
@@ -66,6 +60,8 @@ def simulate_many(
 ) -> Run:
     """Run a scenario R times; run r is, to the last bit, what `simulate` gives for the r-th key, parameters and state.
 
+    There are no orders on the way, and the room in neighbour lists that `health` speaks of is that of the lists which runs share.
+
     Args:
         scenario: where, and who if no `states` are given.
         keys: (R,) from `jax.random.split(key, R)`.
@@ -81,7 +77,7 @@ def simulate_many(
 
     Raises:
         ParamError: a value outside its bounds, another `motion.dt`, other forces, or not as many parameters as keys.
-        CrowdlabError: not as many states as keys, or at different steps.
+        CrowdlabError: not as many states as keys, at different steps, or in another precision; what cannot be cut into frames or observed.
         NonFiniteError, UnstableError: as for `simulate`, with the number of the run.
     """
     members = _members(scenario, keys, params, states)
@@ -142,6 +138,7 @@ def advance(
 def _members(
     scenario: Scenario, keys: Array, params: Params | Sequence[Params] | None, states: Sequence[State] | None
 ) -> list[Member]:
+    """The runs, each with its own key, parameters and state. Raises as `simulate_many` says."""
     if keys.ndim != 1 or not keys.size:
         raise CrowdlabError(f"{scenario.name}: keys of shape {keys.shape}: allowed is (R,). Give jax.random.split(key, R).")
     runs = keys.size
@@ -149,7 +146,7 @@ def _members(
     people = [scenario.state] * runs if states is None else list(states)
     for what, found, kind in (("parameters", every, ParamError), ("states", people, CrowdlabError)):
         if len(found) != runs:
-            raise kind(f"{scenario.name}: {len(found)} {what} for {runs} keys. Give one for each key.")
+            raise kind(f"{scenario.name}: {len(found)} {what} for {runs} keys: allowed is one for each key. Give so many.")
     for number, state in enumerate(people):
         same_precision(state, scenario.name)
         if int(state.step) != int(people[0].step):
@@ -161,7 +158,10 @@ def _members(
     dt = _dt(every[0])
     for number, one in enumerate(every):
         if jax.tree.structure(one) != shape:
-            raise ParamError(f"{scenario.name}: run {number} has other forces or another motion than run 0. Run it apart.")
+            raise ParamError(
+                f"{scenario.name}: run {number} has other forces or another motion than run 0: runs go abreast. Give all the same, "
+                "switched off where they shall not count, or run it apart."
+            )
         if _dt(one) != dt:
             raise ParamError(
                 f"{scenario.name}: run {number} has motion.dt = {_dt(one):g} s, run 0 has {dt:g} s: runs go abreast. Give all one step."
@@ -194,9 +194,8 @@ def _merged(members: Sequence[Member], rows: int) -> Params:
     for path in values(tree):
         own = [np.asarray(values(one.params)[path]) for one in members]
         if any(one.ndim for one in own) or len({float(one) for one in own}) > 1:
-            table = np.full(
-                (len(own), rows), max(one.max(initial=0.0) for one in own)
-            )  # as good as any for rows that are never alive
+            anything = max(one.max(initial=0.0) for one in own)  # as good as any for rows that are never alive
+            table = np.full((len(own), rows), anything)
             for row, one, member in zip(table, own, members, strict=True):
                 row[: member.state.id.shape[0]] = one
             tree = replace(tree, path, jnp.asarray(table.reshape(-1), own[0].dtype))

@@ -48,7 +48,9 @@ def gradient(
 
     Raises:
         ParamError: an unknown path, a value out of bounds, or a loss that is not one number.
+        CrowdlabError: the number of steps or the observables, as for `simulate`.
         NonFiniteError: the run, as for `simulate`, or a slope that is not finite.
+        UnstableError: the run, as for `simulate`.
     """
     params = parameters.as_arrays(scenario.params if params is None else params)
     leaves = {path: parameters.get(params, path) for path in paths}
@@ -56,16 +58,15 @@ def gradient(
     state, queue = scenario.state, CommandQueue.of((), 0)
     people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
     planned = simulation.plan(scenario, params, state)
-    better: Grid | None = planned._replace(
-        refresh=-(-planned.refresh // 2)
-    )  # with room to spare: a repeat compiles for half a minute
+    # With room to spare, since a repeat compiles for half a minute.
+    better: Grid | None = planned._replace(refresh=-(-planned.refresh // 2))
     while better is not None:
         grid = better
         (value, run), slopes = _slopes(
             *(leaves, params, scenario.world, state, key, queue), loss=loss, grid=grid, steps=steps, every=every, observe=observe
         )
         better = planning.repaired(grid, jax.device_get(run.health), people, features)
-    if int(run.health.first_bad_step) >= 0:  # says what happened
+    if int(run.health.first_bad_step) >= 0:  # the same run once more, for the error that says what happened
         simulation.trusted(scenario, params, state, key, queue, grid, steps=steps, every=every, observe=observe)
     for path, slope in slopes.items():
         if not np.isfinite(slope).all():

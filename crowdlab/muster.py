@@ -1,4 +1,4 @@
-"""Who takes part: the loop runs on a compact copy of the state, and after it everybody is back in his own row.
+"""Who takes part: the loop runs on a compact copy of the state, and after it everybody is back in their own row.
 
 Those who have left would cost as much in every step as those who walk. So the copy holds the living, in the order of the cells they
 stand in (whoever is near in the room is near in memory), and as many of the others as fill it up to one of a few sizes. Sums go by id
@@ -33,7 +33,7 @@ class Muster(NamedTuple):
 
     everybody: State
     everybodys: Params
-    rows: np.ndarray | None  # (R,) rows of everybody that take part, all different; None: all of them, as they stand
+    rows: np.ndarray | None  # of everybody, those that take part, all different; None: all of them, as they stand
     state: State
     params: Params
 

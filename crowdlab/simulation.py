@@ -96,7 +96,8 @@ def chunks(
     """Run a scenario piece by piece and yield each piece once it can be trusted; raises as `simulate` does.
 
     A piece has at most `chunk` steps (rounded down to whole frames) and ends where a parameter is set. A frame is saved after every
-    `every` steps counted from the start; a piece in which none falls due has empty frames. Cutting changes no bit.
+    `every` steps counted from the start; a piece in which none falls due has empty frames. Cutting changes no bit. `state` is where to
+    start instead of the scenario's, with the same people.
     """
     state = scenario.state if state is None else state
     same_precision(state, scenario.name)
@@ -176,7 +177,7 @@ def check_order(scenario: Scenario, params: Params, command: Command, now: int) 
 def check_run(
     scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str], state: State | None = None
 ) -> None:
-    """Everything that can be known to be wrong before the first step."""
+    """Refuse all that can be known to be wrong before the first step. Raises ParamError or CrowdlabError."""
     state = scenario.state if state is None else state
     check(params)
     people = state.id.shape[0]
@@ -260,7 +261,8 @@ def simulate(
         Run with `steps // every` frames.
 
     Raises:
-        ParamError: a value outside its bounds, or a force that looks farther than the grid given.
+        ParamError: a value outside its bounds, a step too long for a drive, or a force that looks farther than the grid given.
+        CrowdlabError: `steps` is no multiple of `every`, an unknown observable, or people placed in another precision.
         CommandError: an order that names what does not exist, or that the run would end before.
         CapacityError: a given `grid` overflowed (a planned one is enlarged instead).
         NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent, step and place.

@@ -1,7 +1,8 @@
 """What a run knows: agents, surroundings, and how healthy it was.
 
 Inside, arrays are component-leading and agent-last, so that a parameter leaf of shape () or (N,) broadcasts alike.
-Letters: N agents, K neighbours, W wall segments, V wall vertices, M wall candidates, G goals, E goal edges, F frames.
+Letters: N agents, K neighbours, T touching ones, C candidates, W wall segments, V wall vertices, D directions at a vertex, M wall
+candidates, G goals, E goal edges, F frames, R runs abreast (see abreast.py).
 """
 
 import dataclasses
@@ -17,8 +18,8 @@ from crowdlab.params import pytree, single, static
 Array = jax.Array
 MOST = 2**31 - 1  # counts stay there rather than start anew
 COUNTED = ("looks", "long_looks", "capped", "separated")  # fields of Health that add up
-NEEDS = ("peak_neighbours", "peak_touching", "peak_span", "peak_walls")  # of lists
-MEASURED = ("step_ratio", "strain", "largest_move")  # and some of which the largest counts
+NEEDS = ("peak_neighbours", "peak_touching", "peak_span", "peak_walls")  # room for lists, as in neighbours.Need; the largest counts
+MEASURED = ("step_ratio", "strain", "largest_move")  # what recordings keep beside those that add up; the largest counts
 
 
 def nobody() -> Array:
@@ -65,13 +66,11 @@ class World:
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
     ways: Array  # (G, 3, rows, columns): unit vector towards the goal; 1 where it is in plain sight, -1 at walls
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
-    near_walls: Any = dataclasses.field(
-        default_factory=lambda: np.zeros((1,), np.int32)
-    )  # (E,) int32, features near each cell in turn
-    near_walls_cells: Any = dataclasses.field(
-        default_factory=lambda: np.zeros((2, 1, 1), np.int32)
-    )  # first of each cell, and how many
-    near_walls_most: int = static(default=0)  # in any cell
+    # (entries,) int32: wall features near each cell of a raster, cell after cell
+    near_walls: Any = dataclasses.field(default_factory=lambda: np.zeros((1,), np.int32))
+    # (2, rows, columns) int32: for each cell, where its entries begin and how many they are
+    near_walls_cells: Any = dataclasses.field(default_factory=lambda: np.zeros((2, 1, 1), np.int32))
+    near_walls_most: int = static(default=0)  # entries of the fullest cell
     near_walls_reach: float = static(default=0.0)  # m; features this near each cell of the box are listed; 0: there is no table
     lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
     size: tuple[float, float] = static(default=(1.0, 1.0))  # m
@@ -102,7 +101,7 @@ class World:
 
 @pytree
 class Health:
-    """Facts gathered inside the compiled loop and judged outside it."""
+    """Facts gathered inside the compiled loop and judged outside it. Shapes are those of one run; R abreast have a leading axis (R,)."""
 
     peak_neighbours: Array  # () int32, most list entries any agent ever needed (capacity is Grid.capacity)
     peak_touching: Array  # () int32, most entries of the short list of touching people (room is Grid.touching)
@@ -114,7 +113,7 @@ class Health:
     bad_place: Array  # (2,) m, where it stood one step earlier
     bad_reason: Array  # () int32, number of what was wrong (see guards.py); 0 before
     bad_amount: Array  # () by how much, in the unit of that reason
-    looks: Array  # () int32, steps before which stiffness and overlaps were looked at
+    looks: Array  # () int32, steps before which people were looked at closely (see guards.EVERY)
     long_looks: Array  # () int32, those among them in which the step was too long for somebody's springs and drags
     step_ratio: Array  # () largest ratio of the step to the longest at which springs and drags are stable
     strain: Array  # () deepest overlap against a force that resists it, as a share of the radii

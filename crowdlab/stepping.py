@@ -53,7 +53,7 @@ class Run:
 def step(
     state: State, params: Params, world: World, listed: NeighbourList, grid: Grid | None, queue: CommandQueue, key: Array
 ) -> tuple[State, Health]:
-    """One time step on one screen: orders, neighbours, forces, limits, motion, arrivals.
+    """One time step on one screen: orders, neighbours, forces, cap, motion, overlaps, guards, arrivals.
 
     Everybody reads the old state and all are written together. Randomness comes from `fold_in(key, state.step)`, so a run cut
     into chunks equals one long run. With keys (R,) the rows are those of R runs abreast.
@@ -66,7 +66,7 @@ def step(
     near = measure(listed, old, world, grid)
     push, capped = felt(old, near)
 
-    def again(now: State) -> Vector:
+    def again(now: State) -> Vector:  # the first place that a motion asks for is where `push` is known already
         return push if now is old else felt(now, measure(listed, now, world, grid))[0]
 
     moved = params.motion(old, again, world, fold(key, old.step))
@@ -84,7 +84,7 @@ def with_people(state: State, params: Params) -> State:
 def observed(
     names: tuple[str, ...], state: State, near: Neighbours, world: World, params: Params, runs: int | None
 ) -> dict[str, Array]:
-    """Observables now, of each run its own."""
+    """Observables now, name -> (...), or (R, ...) of each run its own."""
     first = first_rows(runs, state.id.shape[0])
     touching = dataclasses.replace(near.touching, index=near.touching.index - first)
     near = dataclasses.replace(near, index=near.index - first, touching=touching)
@@ -118,13 +118,13 @@ def rollout(
     """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data.
 
     Static: `grid`, `steps`, `every`, `observe`; all else is traced. `steps` is a multiple of `every`. Trouble is in `Run.health`.
-    With keys (R,) the rows are those of R runs abreast: series and health are then of each run, and frames hold all rows.
+    With keys (R,) the rows are those of R runs abreast: series (F, R, ...) and health (R,) are then of each run, and frames hold all rows.
     """
     ties, runs, (frames, per_list, rest) = tie_directions(state.id, key), count(key), _cut(steps, every, grid)
 
     def walk(going: Going, many: int) -> Going:
         @lean
-        def one(now: tuple[State, Health], _: None) -> tuple[tuple[State, Health], None]:
+        def one(now: Begun, _: None) -> tuple[Begun, None]:
             state, found = step(now[0], params, world, going[2], grid, queue, key)
             return (state, now[1].merge(lax.stop_gradient(found), listed=False)), None
 

@@ -73,7 +73,7 @@ class Repulsion:
     def __call__(self, state: State, near: Neighbours, world: World) -> Vector:
         gap = near.distance - state.social_radius - near.social_radius  # (K, N)
         push = exponential(self.strength, gap, self.falloff)
-        return near.total(push * near.normal) / state.mass  # (2, N)
+        return near.total(push * near.normal) / state.mass  # (N,)
 
     def rates(self, state: State, near: Neighbours) -> tuple[Array, Array]:
         """Swing 2 F / (m B), summed over the neighbours; no damping."""
