@@ -49,13 +49,15 @@ def examine(
         return Health.good(runs)
     old, new, push, near, params, shift = lax.stop_gradient((old, new, push, near, params, shift))
     moved = world.offset(listed.start, new.position)
-    way = (world.offset(old.position, new.position) + old.position).stacked
+    here = world.wrap(old.position).stacked if world.periodic else old.position  # nobody is wrapped before their first step
+    there = (world.offset(here, new.position) + here).stacked
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
-    through = old.alive & walls.crossed(old.position, way, listed.walls)
+    through = old.alive & walls.crossed(here, there, listed.walls)
     kick = jnp.where(old.alive, params.motion.dt * jnp.sqrt(dot(push, push)), 0.0)
     step_ratio, strain = look(old, near, params, kick)
     signs = Signs(
         id=old.id,
+        alive=old.alive,
         position=old.position,
         reason=jnp.select([lost, through, kick > HARDEST], [LOST, WALL, THROWN], 0),
         move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + params.motion.stray(old) + shift, 0.0),
@@ -72,6 +74,7 @@ class Signs(NamedTuple):
     """What was seen of everybody in one step."""
 
     id: Array  # (N,) int32
+    alive: Array  # (N,) bool, before the step
     position: Array  # (2, N) m, before the step
     reason: Array  # (N,) int32, LOST, WALL, THROWN or 0
     move: Array  # (N,) m, since the list was made
@@ -104,7 +107,7 @@ def _beat(step: Array) -> Array:
 
 def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
     """The health of one run in the step that leads to number `step`."""
-    due = _beat(step) | (signs.kick > FIRM).any()  # others, too, may have been the reason to look
+    due = (_beat(step) & signs.alive.any()) | (signs.kick > FIRM).any()  # others, too, may have been the reason to look
     step_ratio, strain = jnp.where(due, signs.step_ratio, 0.0), jnp.where(due, signs.strain, 0.0)
     # Who is worst, each by the limit of their own.
     unstable, pressed = step_ratio / jnp.asarray(limits.step_ratio), strain / jnp.asarray(limits.overlap)

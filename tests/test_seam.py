@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import shapely
-from scenes import make_params, make_state, make_world
+from scenes import make_params, make_scenario, make_state, make_world
 
 from crowdlab import walls
 from crowdlab.arithmetic import Vector
-from crowdlab.errors import ParamError
+from crowdlab.errors import NonFiniteError, ParamError
 from crowdlab.forces import base
 from crowdlab.geometry import wall_arrays
 from crowdlab.neighbours import Grid, find, make_list, measure, tie_directions, with_wall_table
+from crowdlab.simulation import simulate
 from crowdlab.state import State, World
 
 SIZE, LOWER = np.array((6.0, 4.0)), np.array((-1.0, 2.0))
@@ -80,6 +81,13 @@ def test_walls_are_those_of_the_tiled_plane(tabled: bool, x64: None) -> None:
     crossing = shapely.intersects(shapely.multilinestrings(tiled(segments)), ways)
     assert crossing.sum() > 10
     np.testing.assert_array_equal(through, crossing)
+
+
+def test_who_starts_a_period_away_is_watched_from_the_first_step_on() -> None:
+    world, state = boxed([[(1.0, 2.5), (1.0, 5.5)]]), make_state([(6.97, 4.0)], (5.0, 0.0))
+    scenario = make_scenario(world, state, make_params(("driving",), {"motion.dt": 0.01}))
+    with pytest.raises(NonFiniteError, match="agent 0 went through a wall at step 1"):
+        simulate(scenario, None, KEY, 2)
 
 
 def test_a_wall_round_the_box_is_one_wall_without_an_end(x64: None) -> None:
