@@ -18,13 +18,13 @@ from crowdlab.params import Limits, Params
 from crowdlab.stability import longest_step
 from crowdlab.state import MOST, Array, Health, State, World
 
-# Who takes a step is looked at closely, which costs about as much as a step, before those whose number is a multiple of EVERY, however a
-# run is cut (contacts last longer, at 1 ms a step), and before those in which the forces are FIRM with somebody.
-EVERY = 50
+# A close look costs about as much as a step. So people are looked at before each step whose number is a multiple of EVERY, the same ones
+# however a run is cut (at 1 ms a step contacts last longer than that), and before a step in which the forces are FIRM with somebody.
+EVERY = 50  # steps
 FIRM = 0.5  # m/s, change of velocity in one step; people who flee at 8 m/s reach 0.3 m/s at 1 ms a step
 HARDEST = 1000.0  # m/s, change of velocity in one step that no force in its right mind asks for
 
-LOST, WALL, THROWN, UNSTABLE, PRESSED = range(1, 6)  # reasons, the gravest first
+LOST, WALL, THROWN, UNSTABLE, PRESSED = range(1, 6)  # reasons, the gravest first; 0 is none
 
 
 def examine(
@@ -40,7 +40,7 @@ def examine(
     shift: Array,
     runs: int | None = None,
 ) -> Health:
-    """What went wrong in this step, if anything: facts only, judged outside the compiled loop.
+    """Health of this step, () or (R,): what went wrong, if anything. Facts only, judged outside the compiled loop.
 
     `push` is what everybody felt in the old state from those `near`, `capped`, (N,) bool, who felt less than the forces said, and `shift`,
     (N,) m, how far each was moved out of overlaps. Of `runs` abreast each has a health of its own.
@@ -107,9 +107,9 @@ def _beat(step: Array) -> Array:
 
 def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
     """The health of one run in the step that leads to number `step`."""
-    due = (_beat(step) & signs.alive.any()) | (signs.kick > FIRM).any()  # others, too, may have been the reason to look
+    due = (_beat(step) & signs.alive.any()) | (signs.kick > FIRM).any()  # another run may have been the reason to look
     step_ratio, strain = jnp.where(due, signs.step_ratio, 0.0), jnp.where(due, signs.strain, 0.0)
-    # Who is worst, each by the limit of their own.
+    # Who is worst, each by the limit of their own. A 1 stands for what was seen in single persons, who keep their own reasons.
     unstable, pressed = step_ratio / jnp.asarray(limits.step_ratio), strain / jnp.asarray(limits.overlap)
     reason = jnp.select([(signs.reason > 0).any(), unstable.max() > 1, pressed.max() > 1], [1, UNSTABLE, PRESSED], 0)
     them = jnp.select(
@@ -168,4 +168,5 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
 @partial(jax.jit, static_argnames="grid")
 def _stable(params: Params, state: State, world: World, grid: Grid | None) -> Array:
     """Longest step, (N,) s, at which springs and drags are stable for each in a state."""
+    # Any key does: it says only in which direction people on one point are told apart.
     return longest_step(params, state, find(state, world, grid, jax.random.key(0))[0])
