@@ -12,15 +12,15 @@ import numpy as np
 
 from crowdlab import walls
 from crowdlab.abreast import each
+from crowdlab.checks import check_counts, check_key, check_run, check_start
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.guards import broken
 from crowdlab.neighbours import Grid, with_wall_table
-from crowdlab.params import Params, as_arrays, peoples, replace, rows_of, values
+from crowdlab.params import Params, as_arrays, check, peoples, replace, rows_of, values
 from crowdlab.planning import plan_for_all, repaired
-from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
-from crowdlab.simulation import PIECE, Run, check_run, rollout
+from crowdlab.simulation import PIECE, Run, rollout
 from crowdlab.state import Array, State
 
 # Rows of all runs in one loop. Measured with 200 people a run on two cores, in million agent-steps per second: 4.0 for one run, 6.9 for
@@ -80,9 +80,11 @@ def simulate_many(
         CrowdlabError: not as many states as keys, at different steps, or in another precision; what cannot be cut into frames or observed.
         NonFiniteError, UnstableError: as for `simulate`, with the number of the run.
     """
+    check_counts(scenario.name, steps, every)
     members = _members(scenario, keys, params, states)
     for one in members:
         check_run(scenario, one.params, steps, every, observe, one.state)
+    observe = tuple(observe)
     grid, runs = plan_for_all(scenario, [(one.params, one.state) for one in members]), []
     piece = max(every, PIECE - PIECE % every)
     for group in groups(members):
@@ -139,8 +141,7 @@ def _members(
     scenario: Scenario, keys: Array, params: Params | Sequence[Params] | None, states: Sequence[State] | None
 ) -> list[Member]:
     """The runs, each with its own key, parameters and state. Raises as `simulate_many` says."""
-    if keys.ndim != 1 or not keys.size:
-        raise CrowdlabError(f"{scenario.name}: keys of shape {keys.shape}: allowed is (R,). Give jax.random.split(key, R).")
+    check_key(scenario.name, keys, many=True)
     runs = keys.size
     every = [scenario.params if params is None else params] * runs if params is None or isinstance(params, Params) else list(params)
     people = [scenario.state] * runs if states is None else list(states)
@@ -148,15 +149,24 @@ def _members(
         if len(found) != runs:
             raise kind(f"{scenario.name}: {len(found)} {what} for {runs} keys: allowed is one for each key. Give so many.")
     for number, state in enumerate(people):
-        same_precision(state, scenario.name)
+        if not isinstance(state, State):
+            raise CrowdlabError(
+                f"{scenario.name}: run {number} starts from a {type(state).__name__}: allowed is a State. Give one."
+            )
+        check_start(f"{scenario.name}, run {number}", state, scenario.world)
         if int(state.step) != int(people[0].step):
             raise CrowdlabError(
                 f"{scenario.name}: run {number} starts at step {int(state.step)}, run 0 at {int(people[0].step)}: runs go abreast. "
                 "Give states of one step."
             )
     shape: Any = jax.tree.structure(every[0])
-    dt = _dt(every[0])
     for number, one in enumerate(every):
+        if not isinstance(one, Params):
+            raise ParamError(
+                f"{scenario.name}: run {number} has a {type(one).__name__} for parameters: allowed is Params. Give such."
+            )
+        check(one)
+        dt = _dt(every[0])
         if jax.tree.structure(one) != shape:
             raise ParamError(
                 f"{scenario.name}: run {number} has other forces or another motion than run 0: runs go abreast. Give all the same, "

@@ -10,6 +10,7 @@ import numpy as np
 
 from crowdlab import params as parameters
 from crowdlab import planning, simulation, walls
+from crowdlab.checks import check_key, check_run
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import NonFiniteError, ParamError
 from crowdlab.neighbours import Grid
@@ -52,9 +53,13 @@ def gradient(
         NonFiniteError: the run, as for `simulate`, or a slope that is not finite.
         UnstableError: the run, as for `simulate`.
     """
+    if isinstance(paths, str) or not paths:
+        raise ParamError(f"{scenario.name}: the paths are {paths!r}: allowed are one name or more in a list. Give such.")
+    check_key(scenario.name, key)
     params = parameters.as_arrays(scenario.params if params is None else params)
     leaves = {path: parameters.get(params, path) for path in paths}
-    simulation.check_run(scenario, params, steps, every, observe)
+    check_run(scenario, params, steps, every, observe)
+    observe = tuple(observe)
     state, queue = scenario.state, CommandQueue.of((), 0)
     people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
     planned = simulation.plan(scenario, params, state)

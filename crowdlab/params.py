@@ -114,7 +114,7 @@ class Limits:
         unit="1",
         low=0.1,
         high=1.0,
-        doc="deepest overlap, as a share of both radii or of the one at a wall; a run in which it is deeper stops",
+        doc="deepest overlap, as a share of both radii or of the one at a wall; a run stops where a look, each 50th step, sees more",
         source="our choice; measured in the scenario one_door: 0.7 at a wall and 0.3 between people who hasten at 8 m/s",
     )
     step_ratio: Any = param(
@@ -263,5 +263,9 @@ def check_value(path: str, value: Any, spec: Spec) -> None:
 
 
 def as_arrays(tree: T) -> T:
-    """Every leaf in the default float type, so 5, 5.0 and jnp.float32(5) share one compilation."""
-    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(float)), tree)
+    """Every leaf in the default float type, so 5, 5.0 and jnp.float32(5) share one compilation. Raises ParamError for what is no number."""
+    try:
+        return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(float)), tree)
+    except (TypeError, ValueError):
+        check(tree)  # says which
+        raise

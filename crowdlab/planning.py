@@ -32,8 +32,7 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
         half = min(scenario.world.size) / 2 if scenario.world.periodic else math.inf  # no farther, see plan_grid
         people, around = max(people, min(2 * (people - radius) + radius, half)), 2 * around
         fast = max(fast, spec_of(params, "people.desired_speed").high)
-    # Who is pushed walks faster than desired, seldom by more than this; a wrong guess costs one repeated piece, never a wrong result.
-    expected = min(params.motion.fastest(fast), fast if sliders else 1.5 * fast + 0.3)
+    expected = min(params.motion.fastest(fast), fast) if sliders else _expected(params)
     dt = float(np.max(np.asarray(params.motion.dt)))
     everybody = int(state.id.shape[0])
     many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
@@ -46,17 +45,24 @@ def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) ->
     """One grid for runs of these parameters and states; tight even for few people, because the runs are many."""
     looks = [base.reaches(params.forces, _stoutest(state)) for params, state in members]
     people, around = (max(look) for look in zip(*looks, strict=True))
-    speeds = [(params.motion, base.largest(params.people.desired_speed)) for params, _ in members]
-    expected = max(min(motion.fastest(fast), 1.5 * fast + 0.3) for motion, fast in speeds)
+    expected = max(_expected(params) for params, _ in members)
     dt = float(np.max(np.asarray(members[0][0].motion.dt)))
     plans = [
         plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected, slack=1.25, tight=True) for _, state in members
     ]
     room = [max(found) for found in zip(*map(room_of, plans), strict=True)]
-    rows = max(plan.people for plan in plans)
-    half = plans[0].half if rows > FEW else 0
     capacity, touching, span, features = room
+    half, rows = max(plan.half for plan in plans), max(int(state.id.shape[0]) for _, state in members)
     return plans[0]._replace(half=half, capacity=capacity, touching=touching, span=span, walls=features, people=rows)
+
+
+def _expected(params: Params) -> float:
+    """Speed, m/s, that is seldom exceeded: who is pushed walks faster than desired.
+
+    A wrong guess costs one repeated piece, never a wrong result.
+    """
+    fast = base.largest(params.people.desired_speed)
+    return float(min(params.motion.fastest(fast), 1.5 * fast + 0.3))
 
 
 def _stoutest(state: State) -> float:

@@ -2,26 +2,21 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from crowdlab import walls
+from crowdlab.checks import check_counts, check_key, check_run
 from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
-from crowdlab.errors import CapacityError, CommandError, CrowdlabError, ParamError, nearest
+from crowdlab.errors import CapacityError, CommandError, CrowdlabError
 from crowdlab.guards import broken
 from crowdlab.muster import muster
 from crowdlab.neighbours import Grid, with_wall_table
-from crowdlab.observe import OBSERVABLES, Observable
-from crowdlab.params import Params, as_arrays, check, rescale, rows_of, values
+from crowdlab.params import Params, as_arrays, rescale
 from crowdlab.planning import far_enough, larger, plan, repaired, thinned, tightened, wide_enough
-from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
-from crowdlab.stability import alone, pressed
-from crowdlab.state import Array, State, World
+from crowdlab.state import Array, State
 from crowdlab.stepping import Frames, Run, rollout, step
 
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
@@ -100,10 +95,11 @@ def chunks(
     start instead of the scenario's, with the same people.
     """
     state = scenario.state if state is None else state
-    same_precision(state, scenario.name)
     params, first = as_arrays(params), int(state.step)
+    check_key(scenario.name, key)
+    check_run(scenario, params, steps, every, observe, state)
+    observe = tuple(observe)
     moves, people_orders = _sorted_orders(scenario, params, commands, first)
-    check_run(scenario, params, steps, every, observe)
     if chunk < 1:
         raise CrowdlabError(f"{scenario.name}: chunk = {chunk} steps: allowed are 1 and more. Give such a number.")
     given, now, last = grid, first, first + steps
@@ -174,66 +170,6 @@ def check_order(scenario: Scenario, params: Params, command: Command, now: int) 
     )
 
 
-def check_run(
-    scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str], state: State | None = None
-) -> None:
-    """Refuse all that can be known to be wrong before the first step. Raises ParamError or CrowdlabError."""
-    state = scenario.state if state is None else state
-    check(params)
-    people = state.id.shape[0]
-    for path, value in values(params).items():
-        if np.shape(value) not in ((), (people,)) or (path == "motion.dt" and np.ndim(value)):
-            raise ParamError(
-                f"{path}: an array of shape {np.shape(value)}: allowed are one number{'' if path == 'motion.dt' else ' for everybody'}"
-                f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
-            )
-    dt = float(np.max(np.asarray(params.motion.dt)))
-    for row in alone(params, state):
-        if dt >= row.step * (1 - 1e-6):  # both are in single precision
-            raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")
-    if every < 1 or steps < 0 or steps % every:
-        raise CrowdlabError(
-            f"{scenario.name}: steps = {steps}, every = {every}: allowed are whole frames. Make steps a multiple of every (at least 1)."
-        )
-    check_observed(scenario, params, state, observe)
-
-
-def check_observed(scenario: Scenario, params: Params, state: State, names: Sequence[str]) -> None:
-    """Refuse names of observables that are unknown, or whose values are not of the scene but of rows. Raises CrowdlabError."""
-    for name in names:
-        if name not in OBSERVABLES:
-            raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
-    people = int(state.id.shape[0])
-    if not names or not people:
-        return
-    crowds = [
-        (rows_of(state, rows), rows_of(params, rows), scenario.world)
-        for rows in (np.arange(people), np.arange(people + 1) % people)
-    ]
-
-    def shape(name: str, state: State, params: Params, world: World) -> tuple[int, ...]:
-        return tuple(jax.eval_shape(partial(_observed, OBSERVABLES[name]), state, params, world).shape)
-
-    for name in names:
-        found = shape(name, *crowds[0])
-        try:
-            other: Any = shape(name, *crowds[1])
-        except (TypeError, ValueError, IndexError):
-            other = "none"
-        if other != found:
-            raise CrowdlabError(
-                f"{scenario.name}: observable '{name}' has the shape {found} for {people} people and {other} for {people + 1}: allowed is "
-                "one that does not hang on how many there are, since rows mean nothing (who has left has none). Take a sum with "
-                "observe.total, a count or an extreme; what belongs to single persons is in the frames."
-            )
-
-
-@partial(jax.jit, static_argnums=0)  # traced once, never compiled
-def _observed(law: Observable, state: State, params: Params, world: World) -> Array:
-    """The value for people who have as many neighbours as there are rows."""
-    return law(state, pressed(state, state.id.shape[0], 1, 1, 0.0), world, params)
-
-
 def simulate(
     scenario: Scenario,
     params: Params | None,
@@ -269,6 +205,7 @@ def simulate(
         UnstableError: the step was too long for the forces, or bodies overlapped deeper than allowed; the same.
     """
     params = scenario.params if params is None else params
+    check_counts(scenario.name, steps, every)
     last = int(scenario.state.step) + steps
     for command in commands:
         if command.step >= last:

@@ -41,6 +41,7 @@ ROOMS = (
     "stepping",
     "muster",
     "planning",
+    "checks",
     "simulation",
     "ensemble",
     "gradients",

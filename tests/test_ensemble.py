@@ -12,7 +12,7 @@ from scenes import make_params, make_scenario, make_state, make_world
 from crowdlab import ensemble
 from crowdlab import params as numbers
 from crowdlab.ensemble import simulate_many
-from crowdlab.errors import CrowdlabError, ParamError, UnstableError
+from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, UnstableError
 from crowdlab.neighbours import sizing as room
 from crowdlab.params import Params
 from crowdlab.scenario import Scenario
@@ -62,6 +62,7 @@ def test_each_run_is_the_one_that_it_would_be_alone(cells: bool, monkeypatch: py
     own = numbers.replace(scenario.params, "forces.repulsion.falloff", jnp.linspace(0.05, 0.1, 14).astype(jnp.float32))
     quiet = numbers.replace(scenario.params, "switches.repulsion", jnp.asarray(0.0, jnp.float32))
     params = [scenario.params, faster, quiet, scenario.params, own]
+    assert (ensemble.plan_for_all(scenario, list(zip(params, states, strict=True))).half > 0) is cells
     many = simulate_many(scenario, keys, 60, params=params, states=states, every=20, observe=OBSERVED)
     assert many.frames.position.shape == (5, 3, 14, 2)
     assert {name: values.shape for name, values in many.series.items()} == dict.fromkeys(OBSERVED, (5, 3))
@@ -120,6 +121,25 @@ def refusals() -> dict[str, tuple[Callable[[Scenario, jax.Array], object], type[
 
     return {
         "one key": (lambda s, k: simulate_many(s, k[0], 2), CrowdlabError, r"keys of shape \(\): allowed is \(R,\)"),
+        "old key": (lambda s, k: simulate_many(s, jax.random.PRNGKey(0), 2), CrowdlabError, r"allowed is \(R,\)"),
+        "no key": (lambda s, k: simulate_many(s, None, 2), CrowdlabError, "a NoneType for a key"),
+        "nobody knows where": (
+            lambda s, k: simulate_many(s, k, 2, states=[s.state, s.state.with_(position=s.state.position.at[0, 1].set(jnp.nan))]),
+            NonFiniteError,
+            r"scene, run 1: agent 1 starts at \(nan, ",
+        ),
+        "no parameters": (
+            lambda s, k: simulate_many(s, k, 2, params=[None] * 2),
+            ParamError,
+            "run 0 has a NoneType for parameters",
+        ),
+        "no states": (lambda s, k: simulate_many(s, k, 2, states=[None] * 2), CrowdlabError, "run 0 starts from a NoneType"),
+        "no step": (
+            lambda s, k: simulate_many(s, k, 2, params=changed(s.params, "motion.dt", np.nan)),
+            ParamError,
+            r"motion\.dt = nan s: allowed",
+        ),
+        "half steps": (lambda s, k: simulate_many(s, k, 2.0), CrowdlabError, r"steps = 2\.0, every = 1: allowed are whole frames"),
         "parameters": (lambda s, k: simulate_many(s, k, 2, params=[s.params]), ParamError, "1 parameters for 2 keys"),
         "states": (lambda s, k: simulate_many(s, k, 2, states=[s.state] * 3), CrowdlabError, "3 states for 2 keys"),
         "dt": (

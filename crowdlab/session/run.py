@@ -15,6 +15,7 @@ import numpy as np
 
 from crowdlab import neighbours, simulation
 from crowdlab import params as parameters
+from crowdlab.checks import check_observed
 from crowdlab.commands import Command, CommandQueue, Kind, ids, in_order
 from crowdlab.errors import CommandError, ParamError, RecordingError
 from crowdlab.forces import base
@@ -79,7 +80,7 @@ class Session:
         self.observe = SHOWN if observe is None else observe
         self._moved: dict[str, float] = {}  # last order for each parameter
         self._waiting: list[Command] = []  # orders not yet due
-        simulation.check_observed(scenario, scenario.params, scenario.state, self.observe)
+        check_observed(scenario, scenario.params, scenario.state, self.observe)
         self._begin(scenario, scenario.seed if seed is None else seed)
 
     def _begin(self, scenario: Scenario, seed: int) -> None:

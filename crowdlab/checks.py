@@ -1,0 +1,136 @@
+"""What can be known to be wrong with a run before its first step."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, nearest
+from crowdlab.observe import OBSERVABLES, Observable
+from crowdlab.params import Params, check, rows_of, values
+from crowdlab.precision import same_precision
+from crowdlab.scenario import Scenario
+from crowdlab.stability import alone, pressed
+from crowdlab.state import Array, State, World
+
+
+def check_run(
+    scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str], state: State | None = None
+) -> None:
+    """Refuse all that can be known before the first step; `state` is where a run starts instead of the scenario's.
+
+    Raises:
+        ParamError: a value out of its bounds or of a wrong shape, or a step that no force is stable at.
+        CrowdlabError: counts of steps, observables, or people placed in another precision.
+        NonFiniteError: somebody starts nowhere.
+    """
+    state = scenario.state if state is None else state
+    check_counts(scenario.name, steps, every)
+    check_start(scenario.name, state, scenario.world)
+    check(params)
+    people = state.id.shape[0]
+    for path, value in values(params).items():
+        if np.shape(value) not in ((), (people,)) or (path == "motion.dt" and np.ndim(value)):
+            raise ParamError(
+                f"{path}: an array of shape {np.shape(value)}: allowed are one number{'' if path == 'motion.dt' else ' for everybody'}"
+                f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
+            )
+    dt = float(np.max(np.asarray(params.motion.dt)))
+    for row in alone(params, state):
+        if dt >= row.step * (1 - 1e-6):  # both are in single precision
+            raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")
+    check_observed(scenario, params, state, observe)
+
+
+def check_counts(name: str, steps: int, every: int) -> None:
+    """Refuse what is no whole number of frames. Raises CrowdlabError."""
+    whole = all(isinstance(count, int | np.integer) for count in (steps, every))
+    if not whole or every < 1 or steps < 0 or steps % every:
+        raise CrowdlabError(
+            f"{name}: steps = {steps!r}, every = {every!r}: allowed are whole frames. Make steps a multiple of every (at least 1)."
+        )
+
+
+def check_key(name: str, key: Any, *, many: bool = False) -> None:
+    """Refuse what is no random key, or not one key for each of many runs. Raises CrowdlabError."""
+    typed = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    if not typed or key.ndim != many or not key.size:
+        found = f"keys of shape {key.shape}" if typed else f"a {type(key).__name__} for a key"
+        wanted = "(R,), as jax.random.split(jax.random.key(seed), R) gives" if many else "one, as jax.random.key(seed) gives"
+        raise CrowdlabError(f"{name}: {found}: allowed is {wanted}. Give such.")
+
+
+def check_start(name: str, state: State, world: World) -> None:
+    """Refuse people placed in another precision or nowhere, without a size or on the way to what does not exist.
+
+    Raises CrowdlabError or NonFiniteError.
+    """
+    same_precision(state, name)
+    ids, goals = np.asarray(state.id), world.goals.shape[0]
+    if len(np.unique(ids)) < len(ids) or ids.min(initial=0) < 0:
+        raise CrowdlabError(f"{name}: ids {ids.tolist()[:9]} ...: allowed is one for each, not negative. Number the people anew.")
+    body, space, mass, goal = (np.asarray(field) for field in (state.radius, state.social_radius, state.mass, state.goal))
+    for what, unit, own, wrong, allowed in (
+        ("radius", "m", body, ~((body >= 0) & np.isfinite(body)), "0 to any finite size"),
+        ("social_radius", "m", space, ~((space >= 0) & np.isfinite(space)), "0 to any finite size"),
+        ("mass", "kg", mass, ~((mass > 0) & np.isfinite(mass)), "more than 0 to any finite size"),
+        ("goal", "", goal, (goal < -1) | (goal >= goals), f"0 to {goals - 1}, and -1 for none" if goals else "-1, for none"),
+    ):
+        bad = np.flatnonzero(np.asarray(state.alive) & wrong)
+        if bad.size:
+            said = f"{own[bad[0]]:g} {unit}".rstrip()
+            raise CrowdlabError(f"{name}: agent {ids[bad[0]]} has the {what} {said}: allowed is {allowed}. Correct the state.")
+    finite = np.isfinite(np.asarray(state.position)).all(0) & np.isfinite(np.asarray(state.velocity)).all(0)
+    lost = np.flatnonzero(np.asarray(state.alive) & ~finite)
+    if lost.size:
+        agent, step = int(np.asarray(state.id)[lost[0]]), int(state.step)
+        (x, y), (vx, vy) = (np.asarray(values)[:, lost[0]].tolist() for values in (state.position, state.velocity))
+        raise NonFiniteError(
+            f"{name}: agent {agent} starts at ({x:g}, {y:g}) m with ({vx:g}, {vy:g}) m/s at step {step}: allowed are finite numbers. "
+            "Place it somewhere.",
+            state=state,
+            step=step,
+            agent=agent,
+            place=(x, y),
+        )
+
+
+def check_observed(scenario: Scenario, params: Params, state: State, names: Sequence[str]) -> None:
+    """Refuse names of observables that are unknown, or whose values are not of the scene but of rows. Raises CrowdlabError."""
+    if isinstance(names, str):
+        raise CrowdlabError(f"{scenario.name}: observe = '{names}': allowed are several names. Give ('{names}',).")
+    for name in names:
+        if name not in OBSERVABLES:
+            raise CrowdlabError(f"{scenario.name}: unknown observable '{name}'. {nearest(name, list(OBSERVABLES))}")
+    people = int(state.id.shape[0])
+    if not names or not people:
+        return
+    crowds = [
+        (rows_of(state, rows), rows_of(params, rows), scenario.world)
+        for rows in (np.arange(people), np.arange(people + 1) % people)
+    ]
+
+    def shape(name: str, state: State, params: Params, world: World) -> tuple[int, ...]:
+        return tuple(jax.eval_shape(partial(_observed, OBSERVABLES[name]), state, params, world).shape)
+
+    for name in names:
+        found = shape(name, *crowds[0])
+        try:
+            other: Any = shape(name, *crowds[1])
+        except (TypeError, ValueError, IndexError):
+            other = "none"
+        if other != found:
+            raise CrowdlabError(
+                f"{scenario.name}: observable '{name}' has the shape {found} for {people} people and {other} for {people + 1}: allowed is "
+                "one that does not hang on how many there are, since rows mean nothing (who has left has none). Take a sum with "
+                "observe.total, a count or an extreme; what belongs to single persons is in the frames."
+            )
+
+
+@partial(jax.jit, static_argnums=0)  # traced once, never compiled
+def _observed(law: Observable, state: State, params: Params, world: World) -> Array:
+    """The value for people who have as many neighbours as there are rows."""
+    return law(state, pressed(state, state.id.shape[0], 1, 1, 0.0), world, params)

@@ -1,0 +1,111 @@
+"""What is refused before the first step, by every way to run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+from scenes import make_params, make_scenario, make_state, make_world
+
+import crowdlab
+from crowdlab import params as numbers
+from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError
+from crowdlab.scenario import Scenario
+from crowdlab.simulation import chunks, simulate
+
+KEY = jax.random.key(0)
+
+
+@pytest.fixture
+def scene() -> Scenario:
+    return make_scenario(make_world(), make_state([(0.0, 0.0), (3.0, 0.0)], id=[4, 7]), make_params(("driving",)))
+
+
+def in_pieces(scenario: Scenario, key: Any = KEY, **given: Any) -> None:
+    next(chunks(scenario, scenario.params, key, given.pop("steps", 2), chunk=2, **given))
+
+
+def at_once(scenario: Scenario, key: Any = KEY, **given: Any) -> None:
+    simulate(scenario, None, key, given.pop("steps", 2), **given)
+
+
+def sloped(scenario: Scenario, key: Any = KEY, **given: Any) -> None:
+    crowdlab.gradient(scenario, lambda run: run.final.position.sum(), ["motion.dt"], key, given.pop("steps", 2), **given)
+
+
+WAYS = pytest.mark.parametrize("way", [in_pieces, at_once, sloped])
+
+
+@WAYS
+@pytest.mark.parametrize("key", [0, None, "7", jnp.arange(2), jax.random.PRNGKey(0)], ids=repr)
+def test_what_is_no_key(way: Callable[..., None], key: Any, scene: Scenario) -> None:
+    with pytest.raises(CrowdlabError, match=r"for a key: allowed is one, as jax\.random\.key\(seed\) gives"):
+        way(scene, key)
+
+
+@WAYS
+def test_many_keys_for_one_run(way: Callable[..., None], scene: Scenario) -> None:
+    with pytest.raises(CrowdlabError, match=r"keys of shape \(3,\): allowed is one"):
+        way(scene, jax.random.split(KEY, 3))
+
+
+@WAYS
+@pytest.mark.parametrize(
+    "counts", [{"steps": 2.0}, {"steps": "2"}, {"every": 1.0}, {"every": 0}, {"steps": -1}, {"every": 3}], ids=repr
+)
+def test_what_is_no_number_of_frames(way: Callable[..., None], counts: dict[str, Any], scene: Scenario) -> None:
+    with pytest.raises(CrowdlabError, match="allowed are whole frames"):
+        way(scene, **counts)
+
+
+@WAYS
+@pytest.mark.parametrize("field", ["position", "velocity"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_who_starts_nowhere_is_named(way: Callable[..., None], field: str, value: float, scene: Scenario) -> None:
+    state = scene.state.with_(**{field: getattr(scene.state, field).at[1, 1].set(value)})
+    with pytest.raises(NonFiniteError, match=r"scene: agent 7 starts at .* at step 0: allowed are finite numbers") as error:
+        way(make_scenario(scene.world, state, scene.params))
+    assert error.value.agent == 7
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("radius", -0.25, "agent 7 has the radius -0.25 m: allowed is 0 to any finite size"),
+        ("social_radius", float("nan"), "agent 7 has the social_radius nan m"),
+        ("mass", 0.0, "agent 7 has the mass 0 kg: allowed is more than 0"),
+        ("mass", float("inf"), "agent 7 has the mass inf kg"),
+        ("goal", 0, "agent 7 has the goal 0: allowed is -1, for none"),
+        ("goal", -2, "agent 7 has the goal -2"),
+        ("id", 4, r"ids \[4, 4\]"),
+        ("id", -1, r"ids \[4, -1\]"),
+    ],
+)
+def test_a_state_made_by_hand_is_looked_at(field: str, value: float, words: str, scene: Scenario) -> None:
+    state = scene.state.with_(**{field: getattr(scene.state, field).at[1].set(value)})
+    with pytest.raises(CrowdlabError, match=words):
+        at_once(make_scenario(scene.world, state, scene.params))
+
+
+def test_the_dead_may_lie_anywhere(scene: Scenario) -> None:
+    state = scene.state.with_(position=scene.state.position.at[0, 1].set(jnp.nan), alive=jnp.array([True, False]))
+    at_once(make_scenario(scene.world, state, scene.params))
+
+
+def test_several_names_may_come_in_any_sequence_but_not_as_a_word(scene: Scenario) -> None:
+    one = simulate(scene, None, KEY, 2, observe=["people"])  # type: ignore[arg-type]
+    assert one.series["people"].tolist() == [2, 2]
+    with pytest.raises(CrowdlabError, match=r"observe = 'people': allowed are several names\. Give \('people',\)"):
+        simulate(scene, None, KEY, 2, observe="people")  # type: ignore[arg-type]
+
+
+def test_what_is_no_number_is_named_with_its_path(scene: Scenario) -> None:
+    with pytest.raises(ParamError, match=r"people\.desired_speed = "):
+        simulate(scene, numbers.replace(scene.params, "people.desired_speed", "fast"), KEY, 2)
+
+
+@pytest.mark.parametrize("paths", ["motion.dt", []], ids=repr)
+def test_slopes_are_asked_for_by_a_list_of_names(paths: Any, scene: Scenario) -> None:
+    with pytest.raises(ParamError, match=r"the paths are .*: allowed are one name or more in a list"):
+        crowdlab.gradient(scene, lambda run: run.final.position.sum(), paths, KEY, 2)
