@@ -110,7 +110,7 @@ def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
     due = (_beat(step) & signs.alive.any()) | (signs.kick > FIRM).any()  # another run may have been the reason to look
     step_ratio, strain = jnp.where(due, signs.step_ratio, 0.0), jnp.where(due, signs.strain, 0.0)
     # Who is worst, each by the limit of their own. A 1 stands for what was seen in single persons, who keep their own reasons.
-    unstable, pressed = step_ratio / jnp.asarray(limits.step_ratio), strain / jnp.asarray(limits.overlap)
+    unstable, pressed = _share(step_ratio, limits.step_ratio), _share(strain, limits.overlap)
     reason = jnp.select([(signs.reason > 0).any(), unstable.max() > 1, pressed.max() > 1], [1, UNSTABLE, PRESSED], 0)
     them = jnp.select(
         [reason == UNSTABLE, reason == PRESSED], [unstable == unstable.max(), pressed == pressed.max()], signs.reason > 0
@@ -132,6 +132,11 @@ def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
         capped=signs.capped.sum(dtype=jnp.int32),
         separated=signs.separated.sum(dtype=jnp.int32),
     )
+
+
+def _share(values: Array, limit: Array) -> Array:
+    """Values as a share of their limits: who has nothing has no share, of a limit of 0 either; more than nothing is infinitely more."""
+    return jnp.where(values > 0, values / jnp.asarray(limit), 0.0)
 
 
 def first_of(them: Array, ids: Array) -> Array:

@@ -91,6 +91,24 @@ def test_friction_out_of_all_measure(factor: float) -> None:
     assert 0 < least < 2e-3 / factor * 10
 
 
+@pytest.mark.parametrize(
+    ("changes", "alive"),
+    [
+        ({"limits.overlap": 0.0}, True),
+        ({"limits.overlap": np.array([0.01, 0.0])}, True),
+        ({"limits.overlap": np.array([0.01, 0.0])}, [True, False]),
+        ({"limits.step_ratio": 0.0}, [True, False]),
+    ],
+)
+def test_who_has_nothing_turns_nobody_elses_guard_off(changes: dict[str, Any], alive: Any) -> None:
+    """One lies in a wall, too heavy to get out of it before the first look; the other is free or gone."""
+    state = make_state([(0.0, 0.2), (5.0, 5.0)], mass=8e4, alive=alive)
+    scenario = make_scenario(
+        make_world([[(-3.0, 0.0), (3.0, 0.0)]]), state, make_params(None, {"people.desired_speed": 0.0} | changes)
+    )
+    assert caught(scenario, UnstableError, EVERY).agent == 0
+
+
 def test_a_graze_between_two_looks_is_noticed() -> None:
     # They pass each other within a few steps, and the first look comes after that.
     state = make_state([(-0.02, 0.0), (0.02, 0.499)], [(1.0, 0.0), (-1.0, 0.0)])
