@@ -20,7 +20,7 @@ from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, check, peoples, replace, rows_of, values
 from crowdlab.planning import plan_for_all, repaired
 from crowdlab.scenario import Scenario
-from crowdlab.simulation import PIECE, Run, rollout
+from crowdlab.simulation import PIECE, Run, forget_programs, rollout
 from crowdlab.state import Array, State
 
 # Rows of all runs in one loop. Measured with 200 people a run on two cores, in million agent-steps per second: 4.0 for one run, 6.9 for
@@ -118,6 +118,7 @@ def advance(
     """One piece of all runs of a group, and the plan it took. Raises as `simulate` does, with the number of the run."""
     rows, features = group.state.id.shape[0] // len(group.members), walls.feature_count(scenario.world)
     given: Any = (group.params, group.state, group.keys, CommandQueue.of((), 0))
+    forget_programs()
     while True:
         world = with_wall_table(scenario.world, grid)
         run = rollout(world, *given, grid=grid, steps=steps, every=every, observe=observe)

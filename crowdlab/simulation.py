@@ -1,7 +1,9 @@
 """Runs that can be trusted: the core in `stepping` reports, this shell plans, judges, repeats and raises."""
 
 import dataclasses
+import gc
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +21,20 @@ from crowdlab.scenario import Scenario
 from crowdlab.state import Array, State
 from crowdlab.stepping import Frames, Run, rollout, step
 
+# Compiled loops that are kept at a time. Each takes about 800 of the 65 530 memory maps that Linux allows a process, which dies without a
+# word when it wants more: seen after 80 programs.
+PROGRAMS = 40
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
 __all__ = ["Frames", "Run", "chunks", "far_enough", "plan", "rollout", "simulate", "step", "trusted"]
+
+
+def forget_programs() -> None:
+    """Give up the compiled loops when there are too many of them; those still needed are compiled again."""
+    compiled: Any = rollout
+    if compiled._cache_size() >= PROGRAMS:  # JAX has no public name for it
+        compiled.clear_cache()
+        gc.collect()
 
 
 def trusted(
@@ -48,6 +61,7 @@ def trusted(
         NonFiniteError: somebody left the finite numbers or went through a wall; `error.state` is the last good state.
         UnstableError: the step was too long for the forces, or bodies overlapped deeper than allowed; the same.
     """
+    forget_programs()
     if may_repair:
         grid = thinned(scenario, params, state, grid, steps if ahead is None else ahead)
     present = muster(params, state, scenario.world, grid)

@@ -1,5 +1,6 @@
 """Fixtures that several rooms share."""
 
+import gc
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -27,6 +28,22 @@ CHROMIUM_FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+MAPS = 20_000  # of the 65 530 that Linux allows a process; each compiled loop takes about 800, and a process that wants more dies
+
+
+@pytest.fixture(autouse=True)
+def few_programs() -> Iterator[None]:
+    """Compiled programs of tests that are over are given up before there are too many."""
+    yield
+    try:
+        maps = Path("/proc/self/maps").read_bytes().count(b"\n")
+    except OSError:  # no Linux
+        return
+    if maps > MAPS:
+        jax.clear_caches()
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

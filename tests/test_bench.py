@@ -377,7 +377,7 @@ def test_we_run() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "task", "people"), [("thinned", Task(people=12, gone=8), 12), ("batch", Task(people=12, runs=3), 36)]
+    ("code", "task", "people"), [("thinned", Task(people=12, gone=8), 12), ("batch", Task(people=12, runs=3), (36,))]
 )
 def test_our_other_lanes_run(code: str, task: Task, people: Any) -> None:
     worker = Worker()

@@ -83,7 +83,7 @@ def compare(
                 smooth = state.alive if which else leaf != 0  # who may not move at all stands at a kink of the speed limit
                 direction = np.where(smooth, direction, 0.0)
                 direction[..., 1] = direction[..., 0]  # who stand on one point stay there
-            size = 1e-4 * (float(np.abs(leaf).max()) if which == 0 else 80.0 if name == "mass" else 0.1)
+            size = 1e-4 * (float(np.abs(leaf).max()) if which == 0 else 80.0 if name == "mass" else 0.01)
 
             def moved(way: float, tree: Any = tree, name: str = name, direction: Any = size * direction) -> jax.Array:
                 changed = {**tree, name: tree[name] + way * direction}

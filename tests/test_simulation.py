@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
-from crowdlab import params
+from crowdlab import params, simulation
+from crowdlab.checks import check_run
 from crowdlab.commands import Command, CommandQueue, Kind
 from crowdlab.errors import CommandError, CrowdlabError, NonFiniteError, ParamError
 from crowdlab.neighbours import Grid
 from crowdlab.observe import OBSERVABLES, observable
 from crowdlab.scenario import Scenario
 from crowdlab.session import Session
-from crowdlab.simulation import Run, check_run, chunks, plan, rollout, simulate, trusted
+from crowdlab.simulation import Run, chunks, plan, rollout, simulate, trusted
 
 MANY, STEPS, KEY = 40, 60, jax.random.key(11)
 SLOW = pytest.mark.slow
@@ -304,3 +305,14 @@ def test_no_steps_give_no_frames(scene: Scenario) -> None:
     assert run.frames.position.shape == (0, MANY, 2)
     assert run.series["people"].shape == (0,)
     np.testing.assert_array_equal(run.final.position, scene.state.position)
+
+
+def test_programs_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that compiled without end would die of too many memory maps."""
+    monkeypatch.setattr(simulation, "PROGRAMS", 2)
+    scenario = make_scenario(make_world(), make_state([(0.0, 0.0)]), make_params(("driving",)))
+    ends = []
+    for every in (1, 2, 3, 6):
+        ends.append(np.asarray(simulate(scenario, None, jax.random.key(0), 6, every=every).final.position).tobytes())
+        assert rollout._cache_size() <= 2
+    assert len(set(ends)) == 1
