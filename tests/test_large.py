@@ -10,11 +10,12 @@ import pytest
 GIB = 2**30
 SCRIPT = textwrap.dedent(
     """
-    import json, resource
+    import json
     import jax, numpy as np
     from scipy.spatial import cKDTree
     from scenes import make_params, make_scenario, make_state, make_world
     from crowdlab import stepping
+    from crowdlab.bench import memory
     from crowdlab.commands import CommandQueue
     from crowdlab.neighbours import find, with_wall_table
     from crowdlab.simulation import plan
@@ -38,7 +39,7 @@ SCRIPT = textwrap.dedent(
     run = stepping.rollout(world, params, state, key, CommandQueue.of((), 0), grid=grid, steps=3, every=3)
     moved = np.abs(np.asarray(run.final.position) - here.T).max()
     print(json.dumps({
-        "counted": counted, "expected": expected, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "counted": counted, "expected": expected, "peak": memory.peak(),
         "bad": int(run.health.first_bad_step), "room": [int(run.health.peak_neighbours), grid.capacity], "moved": float(moved),
     }))
     """
