@@ -115,6 +115,15 @@ def test_a_run_that_breaks_is_named_as_if_alone() -> None:
     np.testing.assert_array_equal(one.state.position, other.state.position)
 
 
+def test_a_small_crowd_with_own_numbers_breaks_in_words_too() -> None:
+    calm, keys = scene(5, **{"motion.noise": 0.0}), jax.random.split(jax.random.key(4), 2)
+    own = numbers.replace(calm.params, "limits.step_ratio", jnp.full(3, 1e-3, jnp.float32))
+    with pytest.raises(UnstableError, match=r"scene, run 1: agent \d+ was pressed") as error:
+        simulate_many(calm, keys, 60, params=[calm.params, own], states=[calm.state, crowd(3)], every=60)
+    assert isinstance(error.value.state, State)
+    assert error.value.state.id.tolist() == [0, 1, 2]
+
+
 def refusals() -> dict[str, tuple[Callable[[Scenario, jax.Array], object], type[CrowdlabError], str]]:
     def changed(params: Params, path: str, value: float) -> Params:
         return numbers.replace(params, path, jnp.asarray(value, jnp.float32))
