@@ -38,7 +38,7 @@ def check_run(
                 f"{path}: an array of shape {np.shape(value)}: allowed are one number{'' if path == 'motion.dt' else ' for everybody'}"
                 f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
             )
-    dt = float(np.max(np.asarray(params.motion.dt)))
+    dt = params.time_step
     for row in alone(params, state):
         if dt >= row.step * (1 - 1e-6):  # both are in single precision
             raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")

@@ -20,14 +20,14 @@ from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, check, peoples, replace, rows_of, values
 from crowdlab.planning import plan_for_all, repaired
 from crowdlab.scenario import Scenario
-from crowdlab.simulation import PIECE, Run, forget_programs, rollout
+from crowdlab.simulation import Run, forget_programs, rollout, steps_of_piece
 from crowdlab.state import Array, State
 
 # Rows of all runs in one loop. Measured with 200 people a run on two cores, in million agent-steps per second: 4.0 for one run, 6.9 for
 # 16 runs, 8.0 for 32, 6.9 for 64, whose arrays no longer fit into the caches.
-TOGETHER = 6400
+ROWS = 6400
 # What a row has that fills up and is never alive: sizes that no law divides by zero with, and 0 in all other fields.
-NOBODY: dict[str, Any] = {"heading": (1.0, 0.0), "radius": 0.1, "social_radius": 0.1, "mass": 1.0, "goal": -1, "arrived": -1}
+EMPTY_ROW: dict[str, Any] = {"heading": (1.0, 0.0), "radius": 0.1, "social_radius": 0.1, "mass": 1.0, "goal": -1, "arrived": -1}
 
 
 class Member(NamedTuple):
@@ -86,7 +86,7 @@ def simulate_many(
         check_run(scenario, one.params, steps, every, observe, one.state)
     observe = tuple(observe)
     grid, runs = plan_for_all(scenario, [(one.params, one.state) for one in members]), []
-    piece = max(every, PIECE - PIECE % every)
+    piece = steps_of_piece(every)
     for group in groups(members):
         parts: list[Run] = []
         going = group
@@ -102,7 +102,7 @@ def simulate_many(
 def groups(members: Sequence[Member]) -> list[Group]:
     """The members in groups of one size, so that one program serves all; the last one is filled up with copies of the last member."""
     rows = max(one.state.id.shape[0] for one in members)
-    many = -(-len(members) * rows // TOGETHER) or 1
+    many = -(-len(members) * rows // ROWS) or 1
     size = -(-len(members) // many)
     made = []
     for first in range(0, len(members), size):
@@ -167,21 +167,17 @@ def _members(
                 f"{scenario.name}: run {number} has a {type(one).__name__} for parameters: allowed is Params. Give such."
             )
         check(one)
-        dt = _dt(every[0])
+        dt = every[0].time_step
         if jax.tree.structure(one) != shape:
             raise ParamError(
                 f"{scenario.name}: run {number} has other forces or another motion than run 0: runs go abreast. Give all the same, "
                 "switched off where they shall not count, or run it apart."
             )
-        if _dt(one) != dt:
+        if one.time_step != dt:
             raise ParamError(
-                f"{scenario.name}: run {number} has motion.dt = {_dt(one):g} s, run 0 has {dt:g} s: runs go abreast. Give all one step."
+                f"{scenario.name}: run {number} has motion.dt = {one.time_step:g} s, run 0 has {dt:g} s: runs go abreast. Give all one."
             )
     return [Member(number, as_arrays(every[number]), people[number], keys[number]) for number in range(runs)]
-
-
-def _dt(params: Params) -> float:
-    return float(np.max(np.asarray(params.motion.dt)))
 
 
 def filled(state: State, rows: int) -> State:
@@ -193,7 +189,7 @@ def filled(state: State, rows: int) -> State:
 
     def longer(name: str, values: Array) -> Array:
         rest = np.zeros((*values.shape[:-1], more))
-        rest.T[:] = ids if name == "id" else NOBODY.get(name, 0)
+        rest.T[:] = ids if name == "id" else EMPTY_ROW.get(name, 0)
         return jnp.concatenate((values, jnp.asarray(rest, values.dtype)), -1)
 
     return state.with_(**{field.name: longer(field.name, getattr(state, field.name)) for field in peoples(state)})

@@ -35,7 +35,10 @@ class RunError(CrowdlabError, ArithmeticError):
         agent: int = -1,
         place: tuple[float, float] = (math.nan, math.nan),
     ) -> None:
-        """`state` is the last good State, `step` the first bad step, `agent` the id of who broke it and `place` where it stood, m."""
+        """`state` is the last good State, `step` the first bad step, `agent` the id of who broke it and `place` where it stood, m.
+
+        A step too long for the forces and an overlap too deep are seen in a state: `state` is that one, and `step` would leave it.
+        """
         super().__init__(message)
         self.state, self.step, self.agent, self.place = state, step, agent, place
 

@@ -1,7 +1,7 @@
 """What would rather stop than be wrong: every step is watched inside the compiled loop, and what was seen is judged outside it."""
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -59,7 +59,7 @@ def examine(
         id=old.id,
         alive=old.alive,
         position=old.position,
-        reason=jnp.select([lost, through, kick > HARDEST], [LOST, WALL, THROWN], 0),
+        reason=gravest((lost, LOST), (through, WALL), (kick > HARDEST, THROWN)),
         move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + params.motion.stray(old) + shift, 0.0),
         kick=kick,
         step_ratio=step_ratio,
@@ -111,20 +111,20 @@ def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
     step_ratio, strain = jnp.where(due, signs.step_ratio, 0.0), jnp.where(due, signs.strain, 0.0)
     # Who is worst, each by the limit of their own. A 1 stands for what was seen in single persons, who keep their own reasons.
     unstable, pressed = _share(step_ratio, limits.step_ratio), _share(strain, limits.overlap)
-    reason = jnp.select([(signs.reason > 0).any(), unstable.max() > 1, pressed.max() > 1], [1, UNSTABLE, PRESSED], 0)
-    them = jnp.select(
-        [reason == UNSTABLE, reason == PRESSED], [unstable == unstable.max(), pressed == pressed.max()], signs.reason > 0
-    )
+    reason = gravest(((signs.reason > 0).any(), 1), (unstable.max() > 1, UNSTABLE), (pressed.max() > 1, PRESSED))
+    worst = jnp.where(reason == UNSTABLE, unstable, pressed)
+    them = jnp.where(reason == 1, signs.reason > 0, worst == worst.max())
     who = first_of(them, signs.id)
     reason = jnp.where(reason == 1, signs.reason[who], reason)
-    amounts = [signs.kick[who], step_ratio.max(), strain.max()]
     return Health.good().with_(
         largest_move=signs.move.max(initial=0.0),
         first_bad_step=jnp.where(reason > 0, step, -1),
         bad_agent=jnp.where(reason > 0, signs.id[who], -1),
         bad_place=jnp.where(reason > 0, signs.position[:, who], 0.0),
         bad_reason=reason,
-        bad_amount=jnp.select([reason == THROWN, reason == UNSTABLE, reason == PRESSED], amounts, 0.0),
+        bad_amount=gravest(
+            (reason == THROWN, signs.kick[who]), (reason == UNSTABLE, step_ratio.max()), (reason == PRESSED, strain.max())
+        ),
         looks=due.astype(jnp.int32),
         long_looks=(step_ratio.max() > 1).astype(jnp.int32),
         step_ratio=step_ratio.max(),
@@ -132,6 +132,14 @@ def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
         capped=signs.capped.sum(dtype=jnp.int32),
         separated=signs.separated.sum(dtype=jnp.int32),
     )
+
+
+def gravest(*cases: tuple[Array, Any]) -> Array:
+    """The value of the first case whose flag is set, 0 where none is. (jnp.select looks for it by sums, each a kernel to compile.)"""
+    found = jnp.zeros_like(cases[0][1])
+    for flag, value in reversed(cases):
+        found = jnp.where(flag, value, found)
+    return found
 
 
 def _share(values: Array, limit: Array) -> Array:
@@ -145,8 +153,8 @@ def first_of(them: Array, ids: Array) -> Array:
 
 
 def broken(name: str, health: Health, kept: State, params: Params, world: World, grid: Grid | None) -> RunError:
-    """The error for a run that `health` says cannot be trusted; `kept` is the last good state."""
-    reason, amount, dt = int(health.bad_reason), float(health.bad_amount), float(np.max(params.motion.dt))
+    """The error for a run that `health` says cannot be trusted; `kept` is the last good state, or that in which a bound was broken."""
+    reason, amount, dt = int(health.bad_reason), float(health.bad_amount), params.time_step
     step, agent = int(health.first_bad_step), int(health.bad_agent)
     x, y = (float(c) for c in np.asarray(health.bad_place))
     allowed = {UNSTABLE: params.limits.step_ratio, PRESSED: params.limits.overlap}.get(reason, 0.0)
@@ -162,8 +170,9 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
     stable = float(np.min(np.asarray(_stable(params, kept, world, grid)), initial=np.inf))
     stable = min(stable, dt / amount) if reason == UNSTABLE else stable
     below = f"; springs and drags are stable below {stable:.2g} s there" if stable < dt else ""
+    found_in = "it was seen in the state" if reason in (UNSTABLE, PRESSED) else "the last good state is that"
     message = (
-        f"{name}: agent {agent} {what} at step {step}; the last good state is that of step {int(kept.step)}, where it stood at "
+        f"{name}: agent {agent} {what} at step {step}; {found_in} of step {int(kept.step)}, where it stood at "
         f"({x:.2f}, {y:.2f}) m. Usual cures: a smaller motion.dt (now {dt:g} s{below}), weaker forces or a lower motion.top_speed."
     )
     kind = NonFiniteError if reason in (LOST, WALL) else UnstableError

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from crowdlab import arithmetic
 from crowdlab.abreast import keys_by_id
 from crowdlab.arithmetic import Vector, dot, root
-from crowdlab.params import param, pytree
+from crowdlab.params import param, pytree, register
 from crowdlab.state import Array, State, World
 
 T = TypeVar("T")
@@ -30,12 +31,16 @@ class Motion(Protocol):
     damping_limit: float  # d: a velocity that decays at the rate c is stable for dt c < d
     swing_limit: float  # s: an undamped swing of angular frequency w is stable for dt w < s; 0 never
 
-    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array | None) -> State:
         """State one `dt` later, `step` increased by one; dead rows stay as they are.
 
         `acceleration` may be asked as often as the method needs, for states between now and then too. `key`
-        belongs to this step alone: one, or one for each run abreast.
+        belongs to this step alone: one, or one for each run abreast; None where the motion is not `random`.
         """
+        ...
+
+    def random(self) -> bool:
+        """Whether random numbers are drawn at the present, concrete values; if not, a program may do without."""
         ...
 
     def fastest(self, desired_speed: float) -> float:
@@ -48,10 +53,12 @@ class Motion(Protocol):
 
 
 def motion(cls: type[T]) -> type[T]:
-    """Turn `cls` into a parameter pytree and list it in MOTIONS under its name in snake_case."""
-    name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-    MOTIONS[name] = pytree(cls)
-    return MOTIONS[name]
+    """Turn `cls` into a parameter pytree and list it in MOTIONS under its name in snake_case.
+
+    Raises:
+        ParamError: the name is taken by a class from another module.
+    """
+    return register(cls, MOTIONS, "motion")
 
 
 @pytree
@@ -113,15 +120,23 @@ class Kinematics:
         heading = arithmetic.where(state.alive, turn(state.heading, velocity, self.dt), state.heading).stacked
         return self.stage(state, self.dt, travel, velocity, world).with_(heading=heading, step=state.step + 1)
 
-    def shaken(self, state: State, velocity: Vector, key: Array) -> Vector:
+    def random(self) -> bool:
+        """Where there is noise. A motion that draws more must say so."""
+        return bool((np.asarray(self.noise) > 0).any())
+
+    def shaken(self, state: State, velocity: Vector, key: Array | None) -> Vector:
         """New velocities with the noise of this step, then limited."""
-        # Drawn by id, never by row. The condition is one scalar, so that a run without noise does not pay for it.
-        deviates = jax.lax.cond(
-            jnp.any(jnp.asarray(self.noise) > 0),
-            lambda: normal_by_id(key, state.id, state.velocity.dtype),
-            lambda: Vector.of(jnp.zeros_like(state.velocity)),
-        )
-        return self.limited(state, Vector.of(velocity) + (self.noise * jnp.sqrt(self.dt)) * deviates)
+        velocity = Vector.of(velocity)
+        if key is None:
+            return self.limited(state, velocity)
+        noise = jnp.asarray(self.noise)
+
+        def drawn() -> Vector:  # by id, never by row; who has no noise keeps every bit, the sign of a zero too
+            deviates = normal_by_id(key, state.id, state.velocity.dtype)
+            return arithmetic.where(noise > 0, velocity + (noise * jnp.sqrt(self.dt)) * deviates, velocity)
+
+        # The condition is one scalar, so that a run without noise does not pay for it.
+        return self.limited(state, jax.lax.cond(jnp.any(noise > 0), drawn, lambda: velocity))
 
     def limited(self, state: State, velocity: Any) -> Vector:
         """Velocities shortened to the limit of each."""
@@ -152,7 +167,7 @@ class Walking(Kinematics):
         Hairer, Lubich & Wanner, Geometric Numerical Integration (2006), I.1.2.
     """
 
-    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array | None) -> State:
         velocity = self.shaken(state, state.velocity + self.dt * acceleration(state), key)
         return self.end(state, velocity, velocity, world)
 
@@ -167,7 +182,7 @@ class ExplicitEuler(Kinematics):
 
     swing_limit: ClassVar[float] = 0.0
 
-    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array | None) -> State:
         velocity = self.shaken(state, state.velocity + self.dt * acceleration(state), key)
         return self.end(state, self.limited(state, state.velocity), velocity, world)
 
@@ -185,7 +200,7 @@ class Leapfrog(Kinematics):
         Groot & Warren, J. Chem. Phys. 107 (1997) 4423 (kicks by predicted velocities).
     """
 
-    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array | None) -> State:
         half = jnp.asarray(self.dt) / 2
         kick = half * acceleration(state)
         middle = self.limited(state, state.velocity + kick)
@@ -206,7 +221,7 @@ class RungeKutta(Kinematics):
     damping_limit: ClassVar[float] = 2.785
     swing_limit: ClassVar[float] = 2.828
 
-    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array) -> State:
+    def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array | None) -> State:
         half = jnp.asarray(self.dt) / 2
         speed, push = [self.limited(state, state.velocity)], [acceleration(state)]
         for after in (half, half, self.dt):

@@ -10,6 +10,11 @@ from crowdlab.params import Limits
 from crowdlab.state import Array, State, World
 
 
+def used(limits: Limits) -> bool:
+    """Whether any of the two acts at its present, concrete value; if not, a program may do without (see `Grid.limits`)."""
+    return bool(np.isfinite(np.asarray(limits.acceleration)).any() or (np.asarray(limits.separation) > 0).any())
+
+
 def cap(push: Vector, limits: Limits) -> tuple[Vector, Array]:
     """Accelerations shortened to at most `limits.acceleration`, direction kept, and who is concerned, (N,) bool."""
     most = jnp.asarray(limits.acceleration, push.x.dtype)

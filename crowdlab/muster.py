@@ -79,7 +79,7 @@ class Muster(NamedTuple):
 def muster(params: Params, state: State, world: World, grid: Grid) -> Muster:
     """The copy that the grid asks for; never fewer than are alive."""
     people, alive = int(state.id.shape[0]), np.asarray(state.alive)
-    many = min(people, max(grid.people or people, int(alive.sum())))
+    many = min(people, max(grid.copy_rows or people, int(alive.sum())))
     if many == people and people < SORTED:
         return Muster(state, params, None, state, params)
     gone = np.flatnonzero(~alive)

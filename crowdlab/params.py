@@ -137,6 +137,27 @@ class Params:
     people: People
     limits: Limits = dataclasses.field(default_factory=Limits)
 
+    @property
+    def time_step(self) -> float:
+        """The concrete time step of the motion, s."""
+        return float(np.max(np.asarray(self.motion.dt)))
+
+
+def register(cls: type[T], listed: dict[str, type], kind: str) -> type[T]:
+    """Turn `cls` into a parameter pytree and list it under its name in snake_case.
+
+    Raises:
+        ParamError: the name is taken by a class from another module.
+    """
+    name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+    taken = listed.get(name)
+    if taken is not None and taken.__module__ != cls.__module__:
+        raise ParamError(
+            f"{kind} '{name}' of {cls.__module__}: the name is taken by {taken.__module__}. Choose another class name."
+        )
+    listed[name] = made = pytree(cls)
+    return made
+
 
 def _walk(tree: Any, path: str) -> Iterator[tuple[str, Any, Spec | None]]:
     if isinstance(tree, Mapping):

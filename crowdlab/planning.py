@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import muster
+from crowdlab import limits, muster
 from crowdlab.errors import ParamError
 from crowdlab.forces import base
 from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
@@ -33,12 +33,13 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
         people, around = max(people, min(2 * (people - radius) + radius, half)), 2 * around
         fast = max(fast, spec_of(params, "people.desired_speed").high)
     expected = min(params.motion.fastest(fast), fast) if sliders else _expected(params)
-    dt = float(np.max(np.asarray(params.motion.dt)))
     everybody = int(state.id.shape[0])
     many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
     if many < everybody:
         state = rows_of(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
-    return plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected)._replace(people=many)
+    return plan_grid(scenario.world, state, people, around, dt=params.time_step, fastest=expected)._replace(
+        copy_rows=many, limits=limits.used(params.limits), noise=params.motion.random()
+    )
 
 
 def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) -> Grid:
@@ -46,14 +47,16 @@ def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) ->
     looks = [base.reaches(params.forces, _stoutest(state)) for params, state in members]
     people, around = (max(look) for look in zip(*looks, strict=True))
     expected = max(_expected(params) for params, _ in members)
-    dt = float(np.max(np.asarray(members[0][0].motion.dt)))
+    dt = members[0][0].time_step
     plans = [
         plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected, slack=1.25, tight=True) for _, state in members
     ]
     room = [max(found) for found in zip(*map(room_of, plans), strict=True)]
     capacity, touching, span, features = room
     half, rows = max(plan.half for plan in plans), max(int(state.id.shape[0]) for _, state in members)
-    return plans[0]._replace(half=half, capacity=capacity, touching=touching, span=span, walls=features, people=rows)
+    acting, noisy = (any(found) for found in zip(*((limits.used(p.limits), p.motion.random()) for p, _ in members), strict=True))
+    size = {"capacity": capacity, "touching": touching, "span": span, "walls": features, "copy_rows": rows}
+    return plans[0]._replace(half=half, limits=acting, noise=noisy, **size)
 
 
 def _expected(params: Params) -> float:
@@ -98,14 +101,14 @@ def thinned(scenario: Scenario, params: Params, state: State, grid: Grid, ahead:
     Each time at least half of the rows go, so that this happens a few times in a run at most.
     """
     everybody, living = int(state.id.shape[0]), int(np.sum(np.asarray(state.alive)))
-    rows = min(grid.people or everybody, everybody)
+    rows = min(grid.copy_rows or everybody, everybody)
     if living > rows:
         return plan(scenario, params, state)
     fewer = muster.size(living, everybody)
     if (rows - fewer) * ahead <= COMPILING:
         return grid
     return grid._replace(
-        people=fewer,
+        copy_rows=fewer,
         half=grid.half if fewer > FEW else 0,
         span=min(grid.span, fewer),
         capacity=min(grid.capacity, fewer),
@@ -118,7 +121,7 @@ def tightened(grid: Grid, health: Health, features: int, ahead: int) -> Grid:
 
     Only where `ahead` more steps make up for the compilation, if a quarter of the work is saved.
     """
-    people = grid.people
+    people = grid.copy_rows
     if people * ahead / 4 <= COMPILING:
         return grid
     room = room_of(grid)
@@ -137,25 +140,26 @@ def larger(grid: Grid, than: Grid) -> bool:
 
 
 def far_enough(grid: Grid, params: Params, state: State) -> bool:
-    """Whether this plan looks as far as every force does now."""
-    return _covers(grid, *base.reaches(params.forces, _stoutest(state)))
+    """Whether this plan looks as far as every force does now, and has what is used of limits and noise."""
+    people, around = base.reaches(params.forces, _stoutest(state))
+    return people <= grid.reach and around <= grid.wall_reach and not _lacks(grid, params)
 
 
-def _covers(grid: Grid, people: float, around: float) -> bool:
-    """Whether this plan looks so far, m, for people and for walls."""
-    return people <= grid.reach and around <= grid.wall_reach
+def _lacks(grid: Grid, params: Params) -> list[str]:
+    """Parts that the parameters ask for and a program by this plan would not have."""
+    asked = {"limits": limits.used(params.limits), "noise": params.motion.random()}
+    return [name for name, used in asked.items() if used and not getattr(grid, name)]
 
 
 def wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
-    """The grid if it looks as far as the present parameters ask, else a new plan. Raises ParamError for a grid that the user gave."""
-    if grid is None:
-        return plan(scenario, params, state)
-    people, around = base.reaches(params.forces, _stoutest(state))
-    if _covers(grid, people, around):
+    """The grid if the present parameters can do with it, else a new plan. Raises ParamError for a grid that the user gave."""
+    if grid is not None and far_enough(grid, params, state):
         return grid
-    if given is not None:
+    if grid is not None and given is not None:
+        people, around = base.reaches(params.forces, _stoutest(state))
+        without = "".join(f", without {name}" for name in _lacks(grid, params))
         raise ParamError(
             f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
-            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."
+            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m{without}. Plan another with simulation.plan, or leave grid out."
         )
     return plan(scenario, params, state)

@@ -109,7 +109,7 @@ def lines(found: dict[str, Any]) -> list[str]:
     of = f" of {came} who arrived" if came < people["in"] else ""
     ninety = f"95 % at {_shown(most)}" if most["value"] is not None else "95 % not reached"
     text = [
-        f"people    {people['in']} in, {people['left']} left, {people['standing']} standing at their goal, "
+        f"people    {people['in']} in, {people['left']} have left, {people['standing']} standing at their goal, "
         f"{people['removed']} removed, {people['inside']} still inside",
         f"arrivals  {times}{of}; {ninety}" if came else "arrivals  none",
     ]
@@ -229,7 +229,7 @@ def advised(params: Params, state: State) -> list[str]:
 
 def too_long(params: Params, state: State) -> str:
     """One sentence if the step is longer than springs and drags are stable in a dense crowd, else nothing."""
-    limit, dt = stability.all_together(params, state), float(np.max(np.asarray(params.motion.dt)))
+    limit, dt = stability.all_together(params, state), params.time_step
     if dt <= limit.step:
         return ""
     digit = 10.0 ** math.floor(math.log10(limit.step))

@@ -37,6 +37,11 @@ def forget_programs() -> None:
         gc.collect()
 
 
+def steps_of_piece(every: int) -> int:
+    """Steps that are run before their health is looked at: whole frames of `every` steps, about PIECE of them."""
+    return max(every, PIECE - PIECE % max(every, 1))
+
+
 def trusted(
     scenario: Scenario,
     params: Params,
@@ -227,7 +232,7 @@ def simulate(
                 f"{scenario.name}: order {command.kind.name} at step {command.step}: the run ends before it, at step {last}. "
                 "Give an earlier step, or run longer."
             )
-    piece = max(every, PIECE - PIECE % max(every, 1))
+    piece = steps_of_piece(every)
     parts = list(chunks(scenario, params, key, steps, chunk=piece, every=every, observe=observe, commands=commands, grid=grid))
     if not parts:
         parts = [

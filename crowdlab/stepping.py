@@ -59,9 +59,11 @@ def step(
     into chunks equals one long run. With keys (R,) the rows are those of R runs abreast.
     """
     old = orders.apply(queue, with_people(state, params))
+    limited, noisy = (True, True) if grid is None else (grid.limits, grid.noise)
 
     def felt(now: State, near: Neighbours) -> tuple[Vector, Array]:
-        return cap(base.total(params, now, near, world), params.limits)
+        push = base.total(params, now, near, world)
+        return cap(push, params.limits) if limited else (push, jnp.zeros(push.x.shape, bool))
 
     near = measure(listed, old, world, grid)
     push, capped = felt(old, near)
@@ -69,8 +71,8 @@ def step(
     def again(now: State) -> Vector:  # the first place that a motion asks for is where `push` is known already
         return push if now is old else felt(now, measure(listed, now, world, grid))[0]
 
-    moved = params.motion(old, again, world, fold(key, old.step))
-    moved, shift = separate(moved, params.limits, listed, world, grid)
+    moved = params.motion(old, again, world, fold(key, old.step) if noisy else None)
+    moved, shift = separate(moved, params.limits, listed, world, grid) if limited else (moved, jnp.zeros_like(moved.radius))
     health = examine(old, moved, push, near, params, listed, world, capped=capped, shift=shift, runs=count(key))
     return arrive(moved, old.position, world), health
 

@@ -94,7 +94,7 @@ def test_plain_engine_and_ours_agree_on_every_force() -> None:
     @jax.jit
     def pushes(state: State) -> dict[str, Array]:
         near, _ = find(state, scenario.world, None, jax.random.key(0))
-        return base.each(scenario.params, state, near, scenario.world)
+        return base.by_name(scenario.params, state, near, scenario.world)
 
     ours = {name: np.asarray(push).T for name, push in pushes(state).items()}
     walls = np.asarray(scenario.world.walls)  # rounded to a nanometre when built

@@ -90,7 +90,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
 def test_run_says_what_came_out(ran: tuple[Path, str, str]) -> None:
     _, out, err = ran
     assert "A room with one door, seed 3" in out
-    assert "people    6 in, 6 left, 0 standing at their goal, 0 removed, 0 still inside" in out
+    assert "people    6 in, 6 have left, 0 standing at their goal, 0 removed, 0 still inside" in out
     assert "per second through exit (6 people)" in out
     assert "agent-steps per second" in out
     assert "runs/room-3: recording.sqlite, measures.csv, summary.json" in out
@@ -277,7 +277,7 @@ def test_stuck_people_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert cli.main(["run", "room.toml", "--out", "out", "--no-html", "--set", "people.desired_speed=0", "--duration", "5.5"]) == 0
     out, err = capsys.readouterr()
     assert err.count("motion.dt = 0.002 s: springs and drags are stable below 0.0013 s where the crowd is dense") == 1
-    assert "0 left, 0 standing at their goal, 0 removed, 6 still inside" in out
+    assert "0 have left, 0 standing at their goal, 0 removed, 6 still inside" in out
     assert "arrivals  none" in out
     assert re.search(
         r"agent \d \(visitors\) at \(\d\.\d\d, \d\.\d\d\) m: hardly moved in the last 5 s \(0\.\d\d m\): stuck or blocked", out

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
-from crowdlab import ensemble
+from crowdlab import ensemble, simulation
 from crowdlab import params as numbers
 from crowdlab.ensemble import simulate_many
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, UnstableError
@@ -75,8 +75,8 @@ def test_each_run_is_the_one_that_it_would_be_alone(cells: bool, monkeypatch: py
 def test_groups_and_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, keys = scene(8), jax.random.split(jax.random.key(1), 5)
     whole = simulate_many(scenario, keys, 24, every=4, observe=OBSERVED)
-    monkeypatch.setattr(ensemble, "TOGETHER", 17)
-    monkeypatch.setattr(ensemble, "PIECE", 8)
+    monkeypatch.setattr(ensemble, "ROWS", 17)
+    monkeypatch.setattr(simulation, "PIECE", 8)
     cut = simulate_many(scenario, keys, 24, every=4, observe=OBSERVED)
     assert [group.keys.size for group in ensemble.groups(ensemble._members(scenario, keys, None, None))] == [2, 2, 2]
     for (path, one), other in zip(jax.tree.leaves_with_path(whole), jax.tree.leaves(cut), strict=True):

@@ -37,7 +37,7 @@ def _terms(params: Params, state: State, world: World, seed: int = 0) -> tuple[d
     """Every force apart and the sum of all, (2, N) m/s^2."""
     state = with_people(state, params)
     near, _ = find(state, world, None, jax.random.key(seed))
-    return base.each(params, state, near, world), base.total(params, state, near, world).stacked
+    return base.by_name(params, state, near, world), base.total(params, state, near, world).stacked
 
 
 terms = jax.jit(_terms)
@@ -320,7 +320,7 @@ def test_compiled_equals_plain() -> None:
     params, state, world = make_params(tuple(FORCES)), crowd(), surroundings()
     state = with_people(state, params)
     near = jax.jit(lambda: find(state, world, None, jax.random.key(0))[0])()
-    compiled, plain = terms(params, state, world)[0], base.each(params, state, near, world)
+    compiled, plain = terms(params, state, world)[0], base.by_name(params, state, near, world)
     for name in FORCES:
         np.testing.assert_allclose(compiled[name], plain[name], rtol=1e-5, atol=1e-4)
 

@@ -49,10 +49,9 @@ def caught(scenario: Scenario, kind: type[RunError], steps: int = 400) -> RunErr
     np.testing.assert_allclose(found.place, np.asarray(found.state.position)[:, row], rtol=1e-6)
     x, y = found.place
     assert f"agent {found.agent} " in str(found)
-    assert (
-        f"at step {found.step}; the last good state is that of step {found.step - 1}, where it stood at ({x:.2f}, {y:.2f}) m."
-        in str(found)
-    )
+    bound = "limits." in str(found)
+    kept = "it was seen in the state" if bound else "the last good state is that"
+    assert f"at step {found.step}; {kept} of step {found.step - 1}, where it stood at ({x:.2f}, {y:.2f}) m." in str(found)
     return found
 
 

@@ -1,5 +1,6 @@
 """Who is near whom: the grid's list against all pairs, on borders and edges, and overflow that is never silent."""
 
+import ast
 import dataclasses
 import math
 import tracemalloc
@@ -387,9 +388,7 @@ def test_everybody_in_one_cell_is_refused_when_the_grid_was_given(gathering: Sce
     assert f"room for {small.capacity}, {small.touching}, {small.span}, {small.walls} and {small.skin / 2:.3g} m" in message
     assert message.endswith("or leave grid out to have it planned.")
     advised = message.split("Pass grid=Grid(")[1].split("), or leave")[0]  # the advice can be pasted
-    numbers = {
-        name: float(value) if "." in value else int(value) for name, value in (pair.split("=") for pair in advised.split(", "))
-    }
+    numbers = {name: ast.literal_eval(value) for name, value in (pair.split("=") for pair in advised.split(", "))}
     assert simulate(gathering, None, KEY, STEPS, every=STEPS, grid=Grid(**numbers)).health.peak_neighbours == CROWD - 1
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from crowdlab import params
 from crowdlab.errors import CrowdlabError, ParamError
-from crowdlab.forces import FORCES, Driving, Repulsion
-from crowdlab.integrate import MOTIONS, Walking
+from crowdlab.forces import FORCES, Driving, Repulsion, force
+from crowdlab.integrate import MOTIONS, Walking, motion
 from crowdlab.params import Limits, Params, People
 
 STRENGTH = "forces.repulsion.strength"
@@ -211,3 +211,14 @@ def test_static_fields_are_shape_and_traced_fields_are_leaves() -> None:
         Law().weight = 3.0  # type: ignore[misc]
     with pytest.raises(TypeError, match="positional"):
         Law(1.0)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(("kind", "decorate", "listed"), [("force", force, FORCES), ("motion", motion, MOTIONS)])
+def test_a_name_that_is_taken_is_refused(kind: str, decorate: Any, listed: dict[str, type]) -> None:
+    name, there = next((name, cls) for name, cls in listed.items() if cls.__module__.startswith("crowdlab."))
+    same = type(there.__name__, (), {"__annotations__": {}, "__module__": "elsewhere"})
+    with pytest.raises(
+        ParamError, match=rf"^{kind} '{name}' of elsewhere: the name is taken by crowdlab\..*\. Choose another class name"
+    ):
+        decorate(same)
+    assert listed[name] is there

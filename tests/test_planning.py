@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
-from crowdlab import neighbours, planning, simulation
+from crowdlab import neighbours, params, planning, simulation
 from crowdlab.commands import Command, Kind
+from crowdlab.errors import ParamError
 from crowdlab.neighbours import Grid
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, chunks
@@ -88,7 +89,7 @@ def test_a_thinned_and_tightened_plan_that_overflows_is_repaired_to_the_same_bit
     anew = way(None)
     wide, thin, tight, mended = used
     assert wide.half > 0
-    assert (wide.people, thin.people) == (80, 40)
+    assert (wide.copy_rows, thin.copy_rows) == (80, 40)
     assert tight.capacity < thin.capacity  # room was given up, and taken again where it was missed
     assert tight.capacity < mended.capacity
     used.clear()
@@ -97,7 +98,7 @@ def test_a_thinned_and_tightened_plan_that_overflows_is_repaired_to_the_same_bit
 
 
 def test_room_is_tightened_only_where_it_pays_and_less_than_half_is_needed() -> None:
-    grid = Grid(9, 9, 2, 40, 40, 16, 6, 1.0, 1.0, 0.2, 10, people=100)
+    grid = Grid(9, 9, 2, 40, 40, 16, 6, 1.0, 1.0, 0.2, 10, copy_rows=100)
 
     def after(*peaks: int, ahead: int = 10**9, half: int = 2) -> Grid:
         names = ("peak_neighbours", "peak_touching", "peak_span", "peak_walls")
@@ -136,7 +137,7 @@ def test_room_that_was_missed_is_not_given_up_again(monkeypatch: pytest.MonkeyPa
 def test_rows_go_only_where_it_pays(living: int) -> None:
     many = 1000
     scene = make_scenario(make_world(), make_state(np.zeros((many, 2)), alive=np.arange(many) < living), make_params())
-    grid = Grid(9, 9, 2, 400, 400, 16, 6, 1.0, 1.0, 0.2, 10, people=many)
+    grid = Grid(9, 9, 2, 400, 400, 16, 6, 1.0, 1.0, 0.2, 10, copy_rows=many)
     rows = {30: 64, 300: 504}[living]
 
     def after(ahead: float, of: Grid = grid) -> Grid:
@@ -145,7 +146,37 @@ def test_rows_go_only_where_it_pays(living: int) -> None:
     pays = planning.COMPILING / (many - rows)
     assert after(0.9 * pays) == grid
     assert after(1.1 * pays) == grid._replace(
-        people=rows, half=2 if rows == 504 else 0, span=min(400, rows), capacity=min(400, rows)
+        copy_rows=rows, half=2 if rows == 504 else 0, span=min(400, rows), capacity=min(400, rows)
     )
-    assert after(1.1 * pays, of=grid._replace(people=0)) == after(1.1 * pays)
-    assert after(1.0, of=grid._replace(people=16)).people == rows  # more live than there are rows
+    assert after(1.1 * pays, of=grid._replace(copy_rows=0)) == after(1.1 * pays)
+    assert after(1.0, of=grid._replace(copy_rows=16)).copy_rows == rows  # more live than there are rows
+
+
+def test_a_program_without_limits_and_noise_gives_the_same_bits_and_is_not_taken_where_they_act() -> None:
+    scene = parting()
+    bare = planning.plan(scene, scene.params, scene.state)
+    assert (bare.limits, bare.noise) == (False, False)
+    ends = [
+        simulation.simulate(scene, None, KEY, 20, every=20, grid=grid).final
+        for grid in (bare, bare._replace(limits=True, noise=True))
+    ]
+    for one, other in zip(*map(jax.tree.leaves, ends), strict=True):
+        assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
+    for path, value, part in (
+        ("limits.separation", 0.5, "limits"),
+        ("limits.acceleration", 9.0, "limits"),
+        ("motion.noise", 0.1, "noise"),
+    ):
+        moved = params.replace(scene.params, path, value)
+        assert getattr(planning.plan(scene, moved, scene.state), part)
+        assert not planning.far_enough(bare, moved, scene.state)
+        with pytest.raises(ParamError, match=rf"planned for .* m, without {part}\. Plan another"):
+            simulation.simulate(scene, moved, KEY, 20, grid=bare)
+
+
+def test_noise_that_is_set_on_the_way_is_felt() -> None:
+    scene = parting()
+    order = Command(10, Kind.SET, (0.3, 0.0), path="motion.noise")
+    still, shaken = (simulation.simulate(scene, None, KEY, 20, every=10, commands=orders) for orders in ((), (order,)))
+    np.testing.assert_array_equal(still.frames.position[0], shaken.frames.position[0])
+    assert np.abs(still.frames.position[1] - shaken.frames.position[1]).max() > 1e-3

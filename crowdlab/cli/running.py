@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
     task = _task(options)
     _make(task.folder)
     path = task.folder / RECORDING
-    print(f"{task.scenario.title or task.scenario.name}, seed {task.seed}", flush=True)
+    print(f"{task.scenario.title or task.scenario.name}, seed {task.seed}; the first steps wait for the compiler", flush=True)
     if warning := report.too_long(task.params, task.scenario.state):
         print(f"crowdlab: {warning}", file=sys.stderr)
     recorder = Recorder(path, task.scenario, task.params, seed=task.seed, every=task.every, observe=SHOWN, overwrite=options.force)

@@ -9,9 +9,8 @@ from jax import lax
 
 from crowdlab import arithmetic
 from crowdlab.arithmetic import Vector
-from crowdlab.errors import ParamError
 from crowdlab.neighbours import Neighbours
-from crowdlab.params import Params, param, pytree, static
+from crowdlab.params import Params, param, register, static
 from crowdlab.state import Array, State, World
 
 T = TypeVar("T")
@@ -48,12 +47,7 @@ def force(cls: type[T]) -> type[T]:
     Raises:
         ParamError: the name is taken by a class from another module.
     """
-    name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-    taken = FORCES.get(name)
-    if taken is not None and taken.__module__ != cls.__module__:
-        raise ParamError(f"force '{name}' of {cls.__module__}: the name is taken by {taken.__module__}. Choose another class name.")
-    FORCES[name] = pytree(cls)
-    return FORCES[name]
+    return register(cls, FORCES, "force")
 
 
 def total(params: Params, state: State, near: Neighbours, world: World) -> Vector:
@@ -74,7 +68,7 @@ def total(params: Params, state: State, near: Neighbours, world: World) -> Vecto
     return arithmetic.where(state.alive, push, (0.0, 0.0))
 
 
-def each(params: Params, state: State, near: Neighbours, world: World) -> dict[str, Array]:
+def by_name(params: Params, state: State, near: Neighbours, world: World) -> dict[str, Array]:
     """Every force apart, switched on or not: name -> (2, N) m/s^2."""
     return {name: Vector.of(params.forces[name](state, near, world)).stacked for name in sorted(params.forces)}
 

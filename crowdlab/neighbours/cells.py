@@ -22,7 +22,10 @@ class Grid(NamedTuple):
     wall_reach: float  # m, how far any force looks for walls
     skin: float  # m, how much farther the lists look
     refresh: int  # steps between two lists
-    people: int = 0  # rows of the copy that the loop runs on (see muster.py); 0 takes everybody's
+    copy_rows: int = 0  # rows of the copy that the loop runs on (see muster.py); 0 takes everybody's
+    # Most runs do without these, which spares a quarter of the compiling:
+    limits: bool = True  # whether the program holds the cap and the parting of limits.py
+    noise: bool = True  # whether it draws random numbers at each step
 
 
 def cells_of(position: Array, world: World, columns: int, rows: int) -> tuple[Array, Array]:

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from crowdlab import walls
-from crowdlab.abreast import each, first_rows, fold, joined, keys_by_id
+from crowdlab.abreast import each, first_rows, joined, keys_by_id
 from crowdlab.arithmetic import Vector, dot, root, take
 from crowdlab.neighbours.cells import Grid, cells_of, spans
 from crowdlab.params import pytree
 from crowdlab.state import Array, State, World
 
-TIES = 2**32 - 2  # number of the stream that tells people on one point apart; steps, which count from 0, have the others
+TIES = 2**32 - 2  # from here down, by id, run the numbers of the draws that tell people on one point apart; steps count up from 0
 AT_ONCE = 16  # candidates that are looked through in one go
 UNROLLED = 40  # slots that are put in order without a loop
 
@@ -36,7 +36,7 @@ class NeighbourList:
     """Candidates of every agent, good until somebody has moved half the skin."""
 
     people: Slots  # K slots: within the reach of some force
-    touching: Slots  # T slots: whose bodies may touch
+    touching: Slots | None  # T slots: whose bodies may touch; None where `people` has room for everybody and serves for them too
     walls: walls.WallList
     start: Array  # (2, N) m, where everybody was when the list was made
 
@@ -55,7 +55,7 @@ def tie_directions(ids: Array, key: Array) -> Array:
 
     23 bits of each key are drawn, so that double precision tells them apart in the same direction.
     """
-    words = jax.random.key_data(keys_by_id(fold(key, TIES), ids))[:, 0] >> 9
+    words = jax.random.key_data(keys_by_id(key, jnp.uint32(TIES) - ids.astype(jnp.uint32)))[:, 0] >> 9
     angle = words.astype(float) * (2 * math.pi * 2.0**-23)
     return jnp.stack((jnp.cos(angle), jnp.sin(angle)))
 
@@ -76,10 +76,9 @@ def make_list(state: State, world: World, grid: Grid | None, ties: Array, runs: 
     index, real = joined((index, real), runs)
     index = index + first_rows(runs, index.shape[1])
     people = _slots(index, real, state, ties)
-    close = real & (_apart(fixed, ground, index) <= (fixed.radius + people.radius + skin) ** 2)
-    if grid is None:
-        touching, most = people, need
-    else:
+    touching, most = None, jnp.zeros((), jnp.int32)
+    if grid is not None and not has_all(grid, index.shape[1] // (runs or 1)):
+        close = real & (_apart(fixed, ground, index) <= (fixed.radius + people.radius + skin) ** 2)
         place, filled, most = pick(close, min(grid.touching, index.shape[0]))
         touching = _slots(_along(index, place, filled, fixed), filled, state, ties)
     wall_index, near_walls = wall_candidates(fixed, ground, grid)
@@ -104,6 +103,11 @@ def _apart(state: State, world: World, index: Array) -> Array:
     return dot(between, between)
 
 
+def has_all(grid: Grid | None, people: int) -> bool:
+    """Whether all are compared with all and everybody has room for everybody: then nothing is picked, which spares compiling it."""
+    return grid is None or (not grid.half and grid.capacity >= people)
+
+
 def _everybody(state: State, world: World, grid: Grid | None) -> tuple[Array, Array, Array, Array]:
     """All against all: rows (K, N) in the order of ids, which are real, the most that any agent needed, and no span."""
     people = state.position.shape[1]
@@ -114,6 +118,8 @@ def _everybody(state: State, world: World, grid: Grid | None) -> tuple[Array, Ar
     if grid is None:
         return jnp.where(real, other, me), real, none, none
     near = real & (_apart(state, world, other) <= (grid.reach + grid.skin) ** 2)
+    if has_all(grid, people):
+        return jnp.where(near, other, me), near, near.sum(0, dtype=jnp.int32).max(initial=0), none
     place, filled, need = pick(near, min(grid.capacity, people))
     return jnp.where(filled, take(order, jnp.minimum(place, people - 1)), me), filled, need, none
 

@@ -58,7 +58,7 @@ def measure(listed: NeighbourList, state: State, world: World, grid: Grid | None
     """Offsets, distances and walls now, cut at the reach; dead rows see nobody and are seen by nobody."""
     seen = _places(state, world)
     people = _pairs(listed.people, state, seen, world)
-    touching = _pairs(listed.touching, state, seen, world)
+    touching = people if listed.touching is None else _pairs(listed.touching, state, seen, world)
     reach, wall_reach = (FAR / 2, math.inf) if grid is None else (grid.reach, grid.wall_reach)
     return Neighbours(
         **_within(people, people.distance < reach),

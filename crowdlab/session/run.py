@@ -36,7 +36,7 @@ FROZEN = ("motion.dt",)  # parameters that count time itself: moved at step 0 on
 @partial(jax.jit, static_argnames="grid")
 def _pushes(params: Params, state: State, world: World, key: Array, *, grid: neighbours.Grid | None) -> dict[str, Array]:
     near, _ = neighbours.find(state, world, grid, key)
-    return base.each(params, state, near, world)
+    return base.by_name(params, state, near, world)
 
 
 class Session:
@@ -69,7 +69,7 @@ class Session:
         self.recorder = recorder
         if recorder is not None:
             every, observe = recorder.every if every is None else every, recorder.observe if observe is None else observe
-        about = max(1, round(FRAME / float(np.max(np.asarray(scenario.params.motion.dt)))))
+        about = max(1, round(FRAME / scenario.params.time_step))
         self.chunk = chunk or (about if every is None else every * max(1, round(about / every)))
         self.every = self.chunk if every is None else every
         if self.chunk < 1 or self.every < 1 or self.chunk % self.every:
@@ -108,7 +108,7 @@ class Session:
     @property
     def dt(self) -> float:
         """Time step in force, s."""
-        return float(np.max(np.asarray(self.params.motion.dt)))
+        return self.params.time_step
 
     @property
     def seconds(self) -> float:

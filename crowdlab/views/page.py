@@ -46,7 +46,7 @@ class Film(NamedTuple):
             return cls._of_recording(source)
         if scenario is None:
             raise CrowdlabError("replay_html of a Run: a Run does not know its walls. Give scenario=, or a Recording.")
-        return cls._of_run(source, scenario, float(np.max(np.asarray(scenario.params.motion.dt))) if dt is None else dt)
+        return cls._of_run(source, scenario, scenario.params.time_step if dt is None else dt)
 
     @classmethod
     def _of_recording(cls, recording: Recording) -> "Film":
