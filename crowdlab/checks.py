@@ -8,13 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, nearest
+from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError, nearest
+from crowdlab.guards import NEARER, farthest, too_coarse
 from crowdlab.observe import OBSERVABLES, Observable
 from crowdlab.params import Params, check, rows_of, values
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
 from crowdlab.stability import alone, pressed
-from crowdlab.state import Array, State, World
+from crowdlab.state import MOST, Array, State, World
 
 
 def check_run(
@@ -26,9 +27,11 @@ def check_run(
         ParamError: a value out of its bounds or of a wrong shape, or a step that no force is stable at.
         CrowdlabError: counts of steps, observables, or people placed in another precision.
         NonFiniteError: somebody starts nowhere.
+        RunError: somebody starts so far out that steps are lost in rounding.
     """
     state = scenario.state if state is None else state
     check_counts(scenario.name, steps, every)
+    check_steps(scenario.name, state, steps)
     check_start(scenario.name, state, scenario.world)
     check(params)
     people = state.id.shape[0]
@@ -39,6 +42,7 @@ def check_run(
                 f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
             )
     dt = params.time_step
+    check_near(scenario.name, state, dt)
     for row in alone(params, state):
         if dt >= row.step * (1 - 1e-6):  # both are in single precision
             raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")
@@ -51,6 +55,35 @@ def check_counts(name: str, steps: int, every: int) -> None:
     if not whole or every < 1 or steps < 0 or steps % every:
         raise CrowdlabError(
             f"{name}: steps = {steps!r}, every = {every!r}: allowed are whole frames. Make steps a multiple of every (at least 1)."
+        )
+
+
+def check_steps(name: str, state: State, steps: int) -> None:
+    """Refuse a start from which the steps cannot be counted on. Raises CrowdlabError."""
+    step = np.asarray(state.step)
+    if step.shape or not np.issubdtype(step.dtype, np.integer):
+        raise CrowdlabError(
+            f"{name}: state.step is {step.dtype} of shape {step.shape}: allowed is one whole number. Give the step."
+        )
+    if not 0 <= int(step) <= MOST - steps:
+        raise CrowdlabError(
+            f"{name}: {steps} steps from step {int(step)}: allowed are steps 0 to {MOST}. Give fewer steps, or a state with another step."
+        )
+
+
+def check_near(name: str, state: State, dt: float) -> None:
+    """Refuse people so far from the origin that steps of `dt` s are lost in rounding. Raises RunError."""
+    place = np.asarray(state.position)
+    far = np.flatnonzero(np.asarray(state.alive) & (np.abs(place).max(0) > farthest(dt, place.dtype)))
+    if far.size:
+        agent, step, (x, y) = int(np.asarray(state.id)[far[0]]), int(state.step), place[:, far[0]].tolist()
+        raise RunError(
+            f"{name}: agent {agent} starts at ({x:g}, {y:g}) m at step {step}, so far from the origin that {too_coarse(dt, state)}. "
+            f"Give {NEARER}.",
+            state=state,
+            step=step,
+            agent=agent,
+            place=(x, y),
         )
 
 

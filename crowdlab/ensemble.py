@@ -12,7 +12,7 @@ import numpy as np
 
 from crowdlab import walls
 from crowdlab.abreast import each
-from crowdlab.checks import check_counts, check_key, check_run, check_start
+from crowdlab.checks import check_counts, check_key, check_run, check_start, check_steps
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.guards import broken
@@ -78,7 +78,7 @@ def simulate_many(
     Raises:
         ParamError: a value outside its bounds, another `motion.dt`, other forces, or not as many parameters as keys.
         CrowdlabError: not as many states as keys, at different steps, or in another precision; what cannot be cut into frames or observed.
-        NonFiniteError, UnstableError: as for `simulate`, with the number of the run.
+        RunError: as for `simulate`, with the number of the run.
     """
     check_counts(scenario.name, steps, every)
     members = _members(scenario, keys, params, states)
@@ -154,6 +154,7 @@ def _members(
             raise CrowdlabError(
                 f"{scenario.name}: run {number} starts from a {type(state).__name__}: allowed is a State. Give one."
             )
+        check_steps(f"{scenario.name}, run {number}", state, 0)
         check_start(f"{scenario.name}, run {number}", state, scenario.world)
         if int(state.step) != int(people[0].step):
             raise CrowdlabError(

@@ -23,8 +23,17 @@ from crowdlab.state import MOST, Array, Health, State, World
 EVERY = 50  # steps
 FIRM = 0.5  # m/s, change of velocity in one step; people who flee at 8 m/s reach 0.3 m/s at 1 ms a step
 HARDEST = 1000.0  # m/s, change of velocity in one step that no force in its right mind asks for
+# Far from the origin a coordinate has few digits left for a step: single precision adds up 1 ms at 1.34 m/s exactly at 100 m, and a third
+# too slow at 10 km. Who is slower than this, m/s, would stand still there.
+CREEP = 0.1
+NEARER = "an origin nearer to the people, a longer motion.dt or double precision (use_precision)"
 
-LOST, WALL, THROWN, UNSTABLE, PRESSED = range(1, 6)  # reasons, the gravest first; 0 is none
+LOST, WALL, THROWN, FAR, UNSTABLE, PRESSED = range(1, 7)  # reasons, the gravest first; 0 is none
+
+
+def farthest(dt: Any, real: Any) -> Any:
+    """How large a coordinate, m, may be in the float type `real` with steps of `dt` s: there rounding takes up to CREEP from a speed."""
+    return 2 * CREEP * dt / float(np.finfo(real).eps)
 
 
 def examine(
@@ -53,13 +62,14 @@ def examine(
     there = (world.offset(here, new.position) + here).stacked
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
     through = old.alive & walls.crossed(here, there, listed.walls)
+    far = old.alive & (jnp.abs(new.position).max(0) > farthest(params.motion.dt, new.position.dtype))
     kick = jnp.where(old.alive, params.motion.dt * jnp.sqrt(dot(push, push)), 0.0)
     step_ratio, strain = look(old, near, params, kick)
     signs = Signs(
         id=old.id,
         alive=old.alive,
         position=old.position,
-        reason=gravest((lost, LOST), (through, WALL), (kick > HARDEST, THROWN)),
+        reason=gravest((lost, LOST), (through, WALL), (kick > HARDEST, THROWN), (far, FAR)),
         move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + params.motion.stray(old) + shift, 0.0),
         kick=kick,
         step_ratio=step_ratio,
@@ -76,7 +86,7 @@ class Signs(NamedTuple):
     id: Array  # (N,) int32
     alive: Array  # (N,) bool, before the step
     position: Array  # (2, N) m, before the step
-    reason: Array  # (N,) int32, LOST, WALL, THROWN or 0
+    reason: Array  # (N,) int32, LOST, WALL, THROWN, FAR or 0
     move: Array  # (N,) m, since the list was made
     kick: Array  # (N,) m/s, change of velocity
     step_ratio: Array  # (N,) the step as a share of the longest at which springs and drags are stable; 0 where nobody looked
@@ -163,6 +173,7 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
         LOST: "left the finite numbers",
         WALL: "went through a wall",
         THROWN: f"was to change its velocity by {amount:.3g} m/s (allowed are {HARDEST:g})",
+        FAR: f"came so far from the origin that {too_coarse(dt, kept)}",
         UNSTABLE: f"was pressed so hard that the step is {amount:.3g} times the longest at which springs and drags are stable "
         f"(limits.step_ratio = {most:g})",
         PRESSED: f"overlapped by {amount:.3g} of the radii (limits.overlap = {most:g})",
@@ -171,12 +182,19 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
     stable = min(stable, dt / amount) if reason == UNSTABLE else stable
     below = f"; springs and drags are stable below {stable:.2g} s there" if stable < dt else ""
     found_in = "it was seen in the state" if reason in (UNSTABLE, PRESSED) else "the last good state is that"
+    cures = f"a smaller motion.dt (now {dt:g} s{below}), weaker forces or a lower motion.top_speed"
     message = (
         f"{name}: agent {agent} {what} at step {step}; {found_in} of step {int(kept.step)}, where it stood at "
-        f"({x:.2f}, {y:.2f}) m. Usual cures: a smaller motion.dt (now {dt:g} s{below}), weaker forces or a lower motion.top_speed."
+        f"({x:.2f}, {y:.2f}) m. Usual cures: {NEARER if reason == FAR else cures}."
     )
-    kind = NonFiniteError if reason in (LOST, WALL) else UnstableError
+    kind = {LOST: NonFiniteError, WALL: NonFiniteError, FAR: RunError}.get(reason, UnstableError)
     return kind(message, state=kept, step=step, agent=agent, place=(x, y))
+
+
+def too_coarse(dt: float, state: State) -> str:
+    """Why nobody may be farther out, in words."""
+    real = state.position.dtype
+    return f"{real} rounds away speeds of {CREEP:g} m/s (with steps of {dt:g} s allowed are {farthest(dt, real):.4g} m in x and y)"
 
 
 @partial(jax.jit, static_argnames="grid")

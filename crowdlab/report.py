@@ -209,7 +209,7 @@ def described(scenario: Scenario) -> list[str]:
     for number, name in enumerate(scenario.groups):
         aims = sorted({scenario.goals[g] if g >= 0 else "no goal" for g in goal[group == number].tolist()})
         shown = ", ".join(aims) if len(aims) <= 3 else f"{len(aims)} goals of their own"
-        text.append(f"  group      {name}: {(group == number).sum()} people to {shown}")
+        text.append(f"  group      {name}: {(group == number).sum()} people{f' to {shown}' if aims else ''}")
     exits = [name for name, leave in zip(scenario.goals, leaves, strict=True) if leave]
     text.append(f"  exits      {', '.join(exits) or 'none'}")
     text.append(f"  run        {scenario.duration:g} s, {scenario.frames_per_second:g} frames per second, seed {scenario.seed}")

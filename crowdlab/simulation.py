@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from crowdlab import walls
-from crowdlab.checks import check_counts, check_key, check_run
+from crowdlab.checks import check_counts, check_key, check_run, check_steps
 from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
 from crowdlab.errors import CapacityError, CommandError, CrowdlabError
 from crowdlab.guards import broken
@@ -114,10 +114,10 @@ def chunks(
     start instead of the scenario's, with the same people.
     """
     state = scenario.state if state is None else state
-    params, first = as_arrays(params), int(state.step)
+    params = as_arrays(params)
     check_key(scenario.name, key)
     check_run(scenario, params, steps, every, observe, state)
-    observe = tuple(observe)
+    observe, first = tuple(observe), int(state.step)
     moves, people_orders = _sorted_orders(scenario, params, commands, first)
     if chunk < 1:
         raise CrowdlabError(f"{scenario.name}: chunk = {chunk} steps: allowed are 1 and more. Give such a number.")
@@ -217,14 +217,17 @@ def simulate(
 
     Raises:
         ParamError: a value outside its bounds, a step too long for a drive, or a force that looks farther than the grid given.
-        CrowdlabError: `steps` is no multiple of `every`, an unknown observable, or people placed in another precision.
+        CrowdlabError: `steps` is no multiple of `every` or beyond what can be counted, an unknown observable, or people placed in another
+            precision.
         CommandError: an order that names what does not exist, or that the run would end before.
         CapacityError: a given `grid` overflowed (a planned one is enlarged instead).
         NonFiniteError: a position or velocity became NaN or infinite, or somebody went through a wall; names agent, step and place.
         UnstableError: the step was too long for the forces, or bodies overlapped deeper than allowed; the same.
+        RunError: the root of both; or somebody so far from the origin that steps are lost in rounding.
     """
     params = scenario.params if params is None else params
     check_counts(scenario.name, steps, every)
+    check_steps(scenario.name, scenario.state, steps)
     last = int(scenario.state.step) + steps
     for command in commands:
         if command.step >= last:

@@ -9,8 +9,9 @@ import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
 import crowdlab
+from crowdlab import checks
 from crowdlab import params as numbers
-from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError
+from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import chunks, simulate
 
@@ -34,6 +35,15 @@ def sloped(scenario: Scenario, key: Any = KEY, **given: Any) -> None:
     crowdlab.gradient(scenario, lambda run: run.final.position.sum(), ["motion.dt"], key, given.pop("steps", 2), **given)
 
 
+def many(scenario: Scenario, key: Any = KEY, **given: Any) -> None:
+    crowdlab.simulate_many(scenario, jax.random.split(key, 2), given.pop("steps", 2), **given)
+
+
+def live(scenario: Scenario, *, steps: int = 2) -> None:
+    crowdlab.Session(scenario, chunk=steps).advance()
+
+
+EVERY_WAY = pytest.mark.parametrize("way", [in_pieces, at_once, sloped, many, live])
 WAYS = pytest.mark.parametrize("way", [in_pieces, at_once, sloped])
 
 
@@ -67,6 +77,35 @@ def test_who_starts_nowhere_is_named(way: Callable[..., None], field: str, value
     with pytest.raises(NonFiniteError, match=r"scene: agent 7 starts at .* at step 0: allowed are finite numbers") as error:
         way(make_scenario(scene.world, state, scene.params))
     assert error.value.agent == 7
+
+
+@EVERY_WAY
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [
+        (2**31 - 2, "2 steps from step 2147483646: allowed are steps 0 to 2147483647"),
+        (-1, "from step -1: allowed are steps 0 to"),
+        ([3, 4], r"state\.step is int32 of shape \(2,\): allowed is one whole number"),
+        (1.0, r"state\.step is float32 of shape \(\)"),
+    ],
+)
+def test_steps_that_cannot_be_counted(way: Callable[..., None], step: Any, words: str, scene: Scenario) -> None:
+    with pytest.raises(CrowdlabError, match=words):
+        way(make_scenario(scene.world, scene.state.with_(step=jnp.asarray(step)), scene.params))
+
+
+@EVERY_WAY
+def test_who_starts_where_steps_are_lost_in_rounding_is_named(way: Callable[..., None], scene: Scenario) -> None:
+    state = scene.state.with_(position=scene.state.position.at[1, 1].set(-1700.0))
+    with pytest.raises(
+        RunError, match=r"scene: agent 7 starts at \(3, -1700\) m at step 0, .* allowed are 1678 m in x and y"
+    ) as error:
+        way(make_scenario(scene.world, state, scene.params))
+    assert error.value.place == (3, -1700)
+    checks.check_near("scene", state.with_(alive=jnp.array([True, False])), 0.001)
+    checks.check_near("scene", state, 0.0011)
+    with jax.enable_x64(True):
+        checks.check_near("scene", state.with_(position=state.position.astype(float)), 1e-6)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,12 @@ def test_validate_and_list_print_words_for_people(pair: Path, capsys: pytest.Cap
     assert "mean_speed [m/s]: Mean speed of those in the scene; 0 when nobody is." in out
 
 
+def test_validate_refuses_what_no_run_would_begin_with(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("fine.toml").write_text(PAIR.replace("dt = 0.01", "dt = 1e-6"))
+    assert cli.main(["validate", "fine.toml"]) == 2
+    assert "fine: agent 1 starts at (5.5, 3) m at step 0, so far from the origin" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("deepest", "words"), [(0.0, "nobody touched"), (0.0004, "less than 0.001 m"), (0.0123, "at most 0.012 m")]
 )

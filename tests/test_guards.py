@@ -137,6 +137,14 @@ def test_a_wall_that_cannot_hold() -> None:
     assert "agent 0 went through a wall" in str(found)
 
 
+def test_who_walks_to_where_steps_are_lost_in_rounding() -> None:
+    state = make_state([(0.0, 0.0), (0.0, -1677.6)], (0.0, -5.0), id=[3, 1])
+    found = caught(make_scenario(make_world(), state, make_params(())), RunError)
+    assert found.agent == 1
+    assert found.step == pytest.approx(0.122 / 0.005, abs=2)  # 2 x 0.1 m/s x 1 ms / 2^-23 = 1677.7216 m
+    assert "a longer motion.dt or double precision" in str(found)
+
+
 def test_no_error_hangs_on_how_a_run_is_cut() -> None:
     friction = {f"forces.{name}.friction": 2.4e7 for name in ("contact", "wall_contact")}
     whole = caught(dense(**friction), UnstableError, 200)

@@ -23,12 +23,12 @@ SCRIPT = textwrap.dedent(
     side = 1000
     lattice = np.stack(np.meshgrid(np.arange(side), np.arange(side)), -1).reshape(-1, 2) * 0.7
     place = lattice + np.random.default_rng(0).uniform(-0.09, 0.09, lattice.shape) - 0.35 * side
-    place[::5] += 2000  # a second crowd, far away
+    place[::5] += 1200  # a second crowd, far away
     order = np.random.default_rng(2).permutation(len(place))
     walls = [[(-352, -360), (352, -360)], [(-352, 360), (352, 360)]]
     world = make_world(walls, [(5000.0, 0.0)], size=(6000.0, 6000.0))
     state = make_state(place[order], goal=0)
-    params = make_params(None, {"motion.dt": 0.0001, "people.desired_speed": 1.3})
+    params = make_params(None, {"motion.dt": 0.001, "people.desired_speed": 1.3})
     grid = plan(make_scenario(world, state, params), params, state)
     world, key = with_wall_table(world, grid), jax.random.key(0)
     near, _ = jax.jit(find, static_argnums=2)(state, world, grid, key)

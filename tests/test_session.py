@@ -1,5 +1,6 @@
 """A live run: orders at boundaries, a log that replays, one compilation, nothing lost when a chunk breaks."""
 
+import dataclasses
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -317,7 +318,9 @@ def test_nobody_one_and_two(people: int, tmp_path: Path) -> None:
     assert np.isfinite([value for value, spec in session.controls().values() if np.isfinite(spec.default)]).all()
     verdict = verify(Recording.open(tmp_path / "few.sqlite"))
     assert (verdict.same, verdict.frames) == (True, 3)
-    assert any("parameter  forces.repulsion.strength" in line for line in report.described(scenario))
+    described = report.described(scenario)
+    assert any("parameter  forces.repulsion.strength" in line for line in described)
+    assert f"  group      leaving: {people} people{' to exit' if people else ''}" in described
     for agent in range(people):
         assert session.inspect(agent)["id"] == agent
     known = f"Ids are 0 to {people - 1}." if people else "There is nobody."
@@ -325,3 +328,17 @@ def test_nobody_one_and_two(people: int, tmp_path: Path) -> None:
         session.inspect(people)
     with pytest.raises(CommandError, match=rf"agent {people} does not exist\. {known}"):
         session.send(Command(step=30, kind=Kind.REMOVE, agent=people))
+
+
+def test_a_run_that_goes_on_from_a_later_step_takes_orders_from_there(hall: Scenario) -> None:
+    later = dataclasses.replace(hall, state=hall.state.with_(step=hall.state.step + 1005))
+    session = Session(later, chunk=10)
+    session.set("people.desired_speed", 1.5)
+    session.send(Command(step=1015, kind=Kind.SET, value=(2.0, 0.0), path="people.desired_speed"))
+    with pytest.raises(CommandError, match=r"parameters move between chunks of 10 steps. Give step = 1025"):
+        session.send(Command(step=1020, kind=Kind.SET, value=(2.0, 0.0), path="people.desired_speed"))
+    with pytest.raises(CommandError, match="the run is at step 1005 already"):
+        session.send(Command(step=1004, kind=Kind.REMOVE))
+    assert [order.step for order in session._due()] == [1005]
+    session.reset()
+    assert [order.step for order in session.log] == [1005]

@@ -6,8 +6,8 @@ import json
 import sys
 import tomllib
 
-from crowdlab import params as parameters
 from crowdlab import report, scenario
+from crowdlab.checks import check_run
 from crowdlab.errors import CrowdlabError
 from crowdlab.record import Recording, verify
 
@@ -30,7 +30,7 @@ def validate(options: argparse.Namespace) -> int:
     for name in options.scenarios:
         try:
             loaded = scenario.load(name)
-            parameters.check(loaded.params)
+            check_run(loaded, loaded.params, 0, 1, ())
         except CrowdlabError as error:
             wrong += 1
             print(f"crowdlab: {told(error)}", file=sys.stderr)

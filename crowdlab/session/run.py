@@ -15,7 +15,7 @@ import numpy as np
 
 from crowdlab import neighbours, simulation
 from crowdlab import params as parameters
-from crowdlab.checks import check_observed
+from crowdlab.checks import check_run, check_steps
 from crowdlab.commands import Command, CommandQueue, Kind, ids, in_order
 from crowdlab.errors import CommandError, ParamError, RecordingError
 from crowdlab.forces import base
@@ -80,25 +80,25 @@ class Session:
         self.observe = SHOWN if observe is None else observe
         self._moved: dict[str, float] = {}  # last order for each parameter
         self._waiting: list[Command] = []  # orders not yet due
-        check_observed(scenario, scenario.params, scenario.state, self.observe)
+        check_run(scenario, scenario.params, self.chunk, self.every, self.observe)
         self._begin(scenario, scenario.seed if seed is None else seed)
 
     def _begin(self, scenario: Scenario, seed: int) -> None:
-        """Stand at step 0 with everything that was moved, moved again."""
+        """Stand at the first step with everything that was moved, moved again."""
         with self._busy, self._notes:
             self.scenario, self.seed = scenario, seed
             self._key = jax.random.key(seed)
             self.state, self.params = scenario.state, parameters.as_arrays(scenario.params)
             self.grid = None
             self.plans = 0  # neighbour plans made; each costs one compilation
-            self._boundary = 0  # first step that is not yet being computed
+            self._boundary = self.step  # first step that is not yet being computed
             self._moved |= {command.path: command.value[0] for command in self._waiting if command.kind == Kind.SET}
             self._waiting = []
             self.log = []
             self.series = {name: np.zeros(0) for name in ("t", *self.observe)}
             for path, value in self._moved.items():
                 self.params = parameters.rescale(self.params, path, value)
-                self.log.append(Command(step=0, kind=Kind.SET, value=(value, 0.0), path=path))
+                self.log.append(Command(step=self.step, kind=Kind.SET, value=(value, 0.0), path=path))
 
     @property
     def step(self) -> int:
@@ -144,10 +144,11 @@ class Session:
         """
         with self._notes:
             simulation.check_order(self.scenario, self.params, command, self._boundary)
-            if command.kind == Kind.SET and command.step % self.chunk:
+            off = (command.step - self._boundary) % self.chunk
+            if command.kind == Kind.SET and off:
                 raise CommandError(
                     f"order SET {command.path} at step {command.step}: parameters move between chunks of {self.chunk} steps. "
-                    f"Give step = {command.step - command.step % self.chunk + self.chunk}."
+                    f"Give step = {command.step - off + self.chunk}."
                 )
             self._waiting.append(command)
 
@@ -168,6 +169,7 @@ class Session:
     def advance(self) -> Run:
         """Run one chunk and return it. After an error the session stands where it stood before the chunk."""
         with self._busy:
+            check_steps(self.scenario.name, self.state, self.chunk)
             due = self._due()
             moved = self.params
             for command in due:
