@@ -58,10 +58,9 @@ def examine(
         return Health.good(runs)
     old, new, push, near, params, shift = lax.stop_gradient((old, new, push, near, params, shift))
     moved = world.offset(listed.start, new.position)
-    here = world.wrap(old.position).stacked if world.periodic else old.position  # nobody is wrapped before their first step
-    there = (world.offset(here, new.position) + here).stacked
+    there = (world.offset(old.position, new.position) + old.position).stacked
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
-    through = old.alive & walls.crossed(here, there, listed.walls)
+    through = old.alive & walls.crossed(old.position, there, listed.walls)
     far = old.alive & (jnp.abs(new.position).max(0) > farthest(params.motion.dt, new.position.dtype))
     kick = jnp.where(old.alive, params.motion.dt * jnp.sqrt(dot(push, push)), 0.0)
     step_ratio, strain = look(old, near, params, kick)

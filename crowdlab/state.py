@@ -85,17 +85,16 @@ class World:
         return Vector(x=x, y=y)
 
     def wrap(self, position: Any) -> Vector:
-        """Positions, m, brought back into a periodic box; unchanged otherwise."""
+        """Positions, m, brought back into a periodic box; who is inside stays to the bit, and so does everybody where it is bounded."""
         if not self.periodic:
             return Vector.of(position)
-        x, y = (
-            # Rounding of a tiny negative may land on the far edge.
-            jnp.where(inside >= lower + size, lower, inside)
-            for lower, size, inside in (
-                (lower, size, lower + (here - lower) % size)
-                for here, lower, size in zip(position, self.lower, self.size, strict=True)
-            )
-        )
+
+        def inside(here: Array, lower: float, size: float) -> Array:
+            back = lower + (here - lower) % size
+            back = jnp.where(back >= lower + size, lower, back)  # rounding of a tiny negative may land on the far edge
+            return jnp.where((here >= lower) & (here < lower + size), here, back)
+
+        x, y = (inside(*axis) for axis in zip(position, self.lower, self.size, strict=True))
         return Vector(x=x, y=y)
 
 

@@ -11,7 +11,7 @@ from jax import lax
 
 from crowdlab import commands as orders
 from crowdlab.abreast import count, each, first_rows, fold
-from crowdlab.arithmetic import Vector
+from crowdlab.arithmetic import Vector, where
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
 from crowdlab.guards import examine
@@ -157,7 +157,7 @@ def rollout(
         going = walk(relist(*going[:2]), rest) if rest else going
         return going[:2], save(going[0], going[2])
 
-    start = with_people(state, params), Health.good(runs)
+    start = _in_the_box(with_people(state, params), world), Health.good(runs)
     if per_list < every:
         end, saved = lax.scan(frame_of_many_lists, start, None, length=frames)
         return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
@@ -165,6 +165,11 @@ def rollout(
     end, more = frames_of_one_list(end, None, rest // every) if rest else (end, jax.tree.map(lambda leaf: leaf[:0, 0], lists))
     saved = jax.tree.map(_in_turn, lists, more)
     return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])
+
+
+def _in_the_box(state: State, world: World) -> State:
+    """Nobody alive beyond the edges of a periodic box, where no way, no wall and no goal is."""
+    return state.with_(position=where(state.alive, world.wrap(state.position), state.position).stacked) if world.periodic else state
 
 
 def _blank(make: Callable[[State, Health], Going], state: State, health: Health) -> NeighbourList:

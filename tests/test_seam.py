@@ -14,9 +14,11 @@ from scenes import make_params, make_scenario, make_state, make_world
 
 from crowdlab import walls
 from crowdlab.arithmetic import Vector
+from crowdlab.ensemble import simulate_many
 from crowdlab.errors import NonFiniteError, ParamError
 from crowdlab.forces import base
 from crowdlab.geometry import wall_arrays
+from crowdlab.navigation import reached
 from crowdlab.neighbours import Grid, find, make_list, measure, tie_directions, with_wall_table
 from crowdlab.simulation import simulate
 from crowdlab.state import State, World
@@ -88,6 +90,30 @@ def test_who_starts_a_period_away_is_watched_from_the_first_step_on() -> None:
     scenario = make_scenario(world, state, make_params(("driving",), {"motion.dt": 0.01}))
     with pytest.raises(NonFiniteError, match="agent 0 went through a wall at step 1"):
         simulate(scenario, None, KEY, 2)
+
+
+def test_an_exit_is_crossed_where_somebody_goes_and_not_across_the_box() -> None:
+    """A step of 0.2 m over the right edge, by exits 0.05 m before and behind it, in the middle, and beyond the step."""
+    exits = [[(x, 3.0), (x, 5.0)] for x in (4.95, -0.95, 2.0, 4.85, -0.85)]
+    world = make_world(goals=exits, size=tuple(SIZE), lower=tuple(LOWER), periodic=True, leaves=True)
+    for before, after in (((4.9, 4.0), (-0.9, 4.0)), ((-0.9, 4.0), (4.9, 4.0))):
+        state = make_state([after] * 5, goal=range(5))
+        start = make_state([before] * 5).position
+        assert reached(state, start, world).tolist() == [True, True, False, False, False]
+
+
+def test_who_starts_periods_away_walks_as_if_in_the_box() -> None:
+    world = make_world(goals=[(3.0, 4.5)], size=tuple(SIZE), lower=tuple(LOWER), periodic=True)
+    inside = make_state([(0.5, 4.0), (4.5, 2.5)], goal=0)
+    away = inside.with_(position=inside.position + jnp.array([[12.0, -6.0], [-4.0, 8.0]]))
+    scenario = make_scenario(world, inside, make_params(("driving",), {"motion.dt": 0.01}))
+    runs = simulate_many(scenario, jax.random.split(KEY, 2), 4, states=[inside, away]).frames
+    np.testing.assert_array_equal(runs.position[0], runs.position[1])
+
+
+def test_who_is_in_the_box_is_not_rounded_by_wrapping() -> None:
+    place = jnp.array([[1e-9, -0.99999994, 4.9999995], [2.0, 5.9999995, 3.3333333]])
+    np.testing.assert_array_equal(boxed([]).wrap(place).stacked, place)
 
 
 def test_a_wall_round_the_box_is_one_wall_without_an_end(x64: None) -> None:

@@ -48,17 +48,19 @@ def reached(state: State, before: Array, world: World) -> Array:
     """Whether each agent reaches its goal in the step from `before`, (2, N) m, to its position, (N,) bool.
 
     An exit counts when the step crosses or touches one of its edges, or ends inside it; a target when it is near enough.
-    Nobody who is dead, has arrived or has no goal reaches anything.
+    Nobody who is dead, has arrived or has no goal reaches anything. Who goes over an edge of a periodic box crosses what lies there, on
+    either side, and not what lies between.
     """
     if world.goals.shape[0] == 0:
         return jnp.zeros_like(state.alive)
     leaves, reach = _of_goal(world.goal_leaves, state), _of_goal(world.goal_reach, state)
     hit, squares = [], []
     edges = _edges(state, world)
+    legs = _legs(before, state.position, world)
     for start, end in edges:
         square = _closest(state.position, start, end, 0.0)[1]
         squares.append(square)
-        hit.append(_crosses(before, state.position, start, end) | (square < TINY))
+        hit += [square < TINY, *(_crosses(first, last, start, end) for first, last in legs)]
     close = functools.reduce(jnp.minimum, squares) <= reach**2
     inside = _inside(state.position, edges)
     return (
@@ -161,9 +163,18 @@ def _sum(four: Array) -> Array:
     return one + two + three + four
 
 
-def _crosses(first: Array, last: Array, start: Vector, end: Vector) -> Array:
-    """Whether steps from `first` to `last`, (2, N) m, cross or touch an edge, (N,) bool; steps along an edge do not."""
-    step, along, offset = Vector.of(last - first), end - start, start - first
+def _legs(before: Array, after: Array, world: World) -> list[tuple[Vector, Vector]]:
+    """A step from its start on and, in a periodic box, up to its end."""
+    first, last = Vector.of(before), Vector.of(after)
+    if not world.periodic:
+        return [(first, last)]
+    step = world.offset(first, last)
+    return [(first, first + step), (last - step, last)]
+
+
+def _crosses(first: Vector, last: Vector, start: Vector, end: Vector) -> Array:
+    """Whether steps from `first` to `last`, m, cross or touch an edge, (N,) bool; steps along an edge do not."""
+    step, along, offset = last - first, end - start, start - first
     across = cross(step, along)
     # Both fractions are compared after multiplying by `across`, so that nothing is divided.
     sign = jnp.where(across < 0, -1.0, 1.0)
