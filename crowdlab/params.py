@@ -272,12 +272,12 @@ def check_value(path: str, value: Any, spec: Spec) -> None:
     except (TypeError, ValueError):
         raise ParamError(f"{path} = {value!r}: allowed are numbers in {spec.unit} ({spec.doc}). Give a number.") from None
     # Leaves are in single precision, where a bound itself may be a little off; infinity is for what is unlimited by default only.
-    slack = 1e-6 * abs(spec.least)
-    bad = array[~((array >= spec.least - slack) & (array <= spec.most) & (np.isfinite(array) | (spec.default == math.inf)))]
+    slack, largest = 1e-6 * abs(spec.least), float(np.finfo(jnp.result_type(float)).max)
+    bad = array[~((array >= spec.least - slack) & (array <= spec.most) & ((abs(array) <= largest) | (spec.default == math.inf)))]
     if bad.size:
         unit = "" if spec.unit == "1" else f" {spec.unit}"
-        finite = "finite " if np.isinf(bad.flat[0]) else ""
-        most = f"any {finite}size" if spec.most == math.inf else f"{spec.most:g}{unit}"
+        size = "any finite size" if np.isinf(bad.flat[0]) else f"{largest:g}{unit}" if bad.flat[0] > largest else "any size"
+        most = size if spec.most == math.inf else f"{spec.most:g}{unit}"
         raise ParamError(
             f"{path} = {bad.flat[0]:g}{unit}: allowed {spec.least:g} to {most} ({spec.doc}). A usual value is {spec.default:g}{unit}."
         )

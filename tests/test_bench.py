@@ -445,6 +445,8 @@ def test_peers_do_not_carry_our_libraries() -> None:
         (["--rounds", "0"], "1 to 100 rounds"),
         (["--lanes", "cods"], "--lanes cods: there is no such lane. Did you mean 'codes'"),
         (["--out", "no/such/folder.json"], "there is no folder"),
+        (["--page", "."], "no file can be written there"),
+        (["--out", "same.html", "--page", "./same.html"], "same.html: both --out and --page"),
         (["--lanes", "claims", "--no-peers"], "--no-peers leaves nothing of claims"),
     ],
 )

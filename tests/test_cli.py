@@ -162,6 +162,11 @@ def test_what_is_there_is_not_overwritten(
         (["run", "room.toml", "--set", "forces.repulsion.strength"], ["allowed is PATH=NUMBER"]),
         (["run", "room.toml", "--set", "forces.repulsion.strength=-5"], ["= -5 N", "allowed 0 to any size"]),
         (["run", "room.toml", "--duration", "-3"], ["--duration -3: allowed are numbers of s above 0"]),
+        (
+            ["run", "room.toml", "--duration", "0.001"],
+            ["0.001 s to simulate with a step of 0.002 s: allowed are 0.002 to 4.29e+06 s"],
+        ),
+        (["run", "room.toml", "--duration", "1e300"], ["1e+300 s to simulate with a step of 0.002 s: allowed are 0.002 to"]),
         (["run", "room.toml", "--seed", "-3"], ["--seed -3: allowed are 0 to"]),
         (["run", "room.toml", "--out", "room.toml"], ["room.toml: this folder cannot be made"]),
         (["replay", "room.toml"], ["room.toml: this is no recording"]),

@@ -150,6 +150,7 @@ def test_rescale_can_be_traced_and_differentiated() -> None:
         (SPEED, math.nan, r"people\.desired_speed = nan m/s"),
         ("motion.dt", -math.inf, r"motion\.dt = -inf s"),
         (STRENGTH, math.inf, r"strength = inf N: allowed 0 to any finite size"),
+        (STRENGTH, 1e300, r"strength = 1e\+300 N: allowed 0 to 3\.40282e\+38 N"),
         ("motion.dt", "fast", r"motion\.dt = 'fast': allowed are numbers in s .*Give a number\."),
     ],
 )

@@ -288,6 +288,7 @@ def test_files_are_read_and_their_faults_named(tmp_path: Path) -> None:
     scenario = load(write(tmp_path, good))
     assert (scenario.name, scenario.state.id.shape) == ("mine", (2,))
     assert load(str(tmp_path / "mine.toml")).area == scenario.area
+    assert load(write(tmp_path, "\ufeff" + good)).area == scenario.area  # as some editors save a text
     for text, kind, message in (
         ("[world\n", ScenarioError, r"mine\.toml: is not TOML: .*line 1"),
         (good + "cuont = 3\n", ScenarioError, r"mine\.toml: groups\.a: unknown key 'cuont'\. Did you mean 'count'\?"),
@@ -300,7 +301,7 @@ def test_files_are_read_and_their_faults_named(tmp_path: Path) -> None:
         load(tmp_path / "mine.toml")
     with pytest.raises(ScenarioError, match=r"other\.toml: there is no such file"):
         load(tmp_path / "other.toml")
-    with pytest.raises(ScenarioError, match="there is no such file"):
+    with pytest.raises(ScenarioError, match="this is a folder"):
         load(tmp_path)
     with pytest.raises(ScenarioError, match=r"there is no scenario 'two_room'\. Did you mean 'two_rooms(_obstacle)?'\?"):
         load("two_room")

@@ -85,6 +85,10 @@ def test_kept_programs_are_shown_and_cleared(
     assert not (tmp_path / "kept").exists()
     assert cli.main(["cache", "--clear"]) == 0
     assert ": 0 files, 0.0 MB removed" in capsys.readouterr().out
+    (tmp_path / "kept").write_text("a file of somebody else's")
+    assert cli.main(["cache", "--clear"]) == 2
+    said = capsys.readouterr()
+    assert (said.out, "kept: Not a directory" in said.err) == ("", True)
 
 
 def test_double_precision_from_the_command_line_is_recorded_and_replayed(tmp_path: Path) -> None:

@@ -98,6 +98,10 @@ def _choice(options: argparse.Namespace) -> Choice:
     for path in filter(None, (options.out, options.page)):
         if not path.resolve().parent.is_dir():
             raise CrowdlabError(f"bench: {path}: there is no folder {path.parent}. Make it, or give another place.")
+        if path.is_dir() or not os.access(path if path.exists() else path.resolve().parent, os.W_OK):
+            raise CrowdlabError(f"bench: {path}: no file can be written there. Give another place.")
+    if options.out and options.page and options.out.resolve() == options.page.resolve():
+        raise CrowdlabError(f"bench: {options.out}: both --out and --page: allowed are two files. Give another name to one.")
     chosen = tuple(options.lanes or (LANES if options.all else QUICK_LANES))
     alone = tuple(lane for lane in chosen if lane in LONE or lane == "codes")
     if options.no_peers and not alone:

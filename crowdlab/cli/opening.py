@@ -35,9 +35,9 @@ def kept(options: argparse.Namespace) -> int:
         print(f"Nothing is kept: {cache.PLACE} is empty.")
         return 0
     files, used = cache.size(place)
-    print(f"{place}: {files} files, {used / 1e6:.1f} MB{' removed' if options.clear else ''}. {cache.PLACE} names another folder.")
     if options.clear:
         cache.clear(place)
+    print(f"{place}: {files} files, {used / 1e6:.1f} MB{' removed' if options.clear else ''}. {cache.PLACE} names another folder.")
     return 0
 
 

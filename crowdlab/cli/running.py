@@ -27,6 +27,7 @@ from crowdlab.record import Recorder, Recording
 from crowdlab.record.tables import exactly
 from crowdlab.scenario import Scenario
 from crowdlab.session import SHOWN
+from crowdlab.state import MOST
 
 
 class Task(NamedTuple):
@@ -149,6 +150,11 @@ def _task(options: argparse.Namespace) -> Task:
     fps = _positive(options.fps, loaded.frames_per_second, "--fps", "frames per second")
     folder = options.out or Path("runs") / f"{loaded.name}-{loaded.seed}"
     task = Task(loaded, params, loaded.seed, 1, 1, folder)
+    if not task.dt <= duration <= MOST * task.dt:
+        raise CrowdlabError(
+            f"{duration:g} s to simulate with a step of {task.dt:g} s: allowed are {task.dt:g} to {MOST * task.dt:.3g} s. "
+            "Give such a number with --duration, or another motion.dt."
+        )
     if 1.0 / fps > duration or fps * task.dt > 1:
         raise CrowdlabError(
             f"{fps:g} frames per second: with a step of {task.dt:g} s and {duration:g} s to simulate, allowed are {1 / duration:g} to "

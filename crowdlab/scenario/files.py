@@ -15,7 +15,7 @@ def load(path: str | Path) -> Scenario:
     """
     file = _find(path)
     try:
-        spec = tomllib.loads(file.read_text(encoding="utf-8"))
+        spec = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors begin a file with a mark
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: is not TOML: {error}. Mend that line.") from None
     except UnicodeDecodeError as error:
@@ -45,5 +45,6 @@ def _find(path: str | Path) -> Path:
     if str(path) in known:
         return known[str(path)]
     if file.suffix == ".toml" or len(file.parts) > 1 or file.exists():
-        raise ScenarioError(f"{file}: there is no such file. Give the path of a scenario file, or a name: {', '.join(known)}.")
+        what = "this is a folder" if file.is_dir() else "there is no such file"
+        raise ScenarioError(f"{file}: {what}. Give the path of a scenario file, or a name: {', '.join(known)}.")
     raise ScenarioError(f"there is no scenario '{path}'. {nearest(str(path), list(known))} Or give the path of a .toml file.")
