@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -48,13 +48,15 @@ def gradient(
     take a shorter run, or many keys.
 
     Raises:
-        ParamError: an unknown path, a value out of bounds, or a loss that is not one number.
+        ParamError: an unknown path, a value out of bounds, or a loss that is not one real number.
         CrowdlabError: the number of steps or the observables, as for `simulate`.
-        NonFiniteError: the run, as for `simulate`, or a slope that is not finite.
+        NonFiniteError: the run, as for `simulate`, or a loss or a slope that is not finite.
         UnstableError: the run, as for `simulate`.
     """
-    if isinstance(paths, str) or not paths:
+    if isinstance(paths, str) or not paths or not all(isinstance(path, str) for path in paths):
         raise ParamError(f"{scenario.name}: the paths are {paths!r}: allowed are one name or more in a list. Give such.")
+    if not callable(loss):
+        raise ParamError(f"{scenario.name}: the loss is a {type(loss).__name__}: allowed is a function of a run. Give one.")
     check_key(scenario.name, key)
     params = parameters.as_arrays(scenario.params if params is None else params)
     leaves = {path: parameters.get(params, path) for path in paths}
@@ -73,6 +75,10 @@ def gradient(
         better = planning.repaired(grid, jax.device_get(run.health), people, features)
     if int(run.health.first_bad_step) >= 0:  # the same run once more, for the error that says what happened
         simulation.trusted(scenario, params, state, key, queue, grid, steps=steps, every=every, observe=observe)
+    if not np.isfinite(value):
+        raise NonFiniteError(
+            f"{scenario.name}: the loss is {value:g} after {steps} steps: allowed are finite numbers. Give such a loss."
+        )
     for path, slope in slopes.items():
         if not np.isfinite(slope).all():
             raise NonFiniteError(
@@ -101,9 +107,16 @@ def _slopes(
         for path, leaf in leaves.items():
             tree = parameters.replace(tree, path, leaf)
         run = simulation.rollout(world, tree, state, key, queue, grid=grid, steps=steps, every=every, observe=observe)
-        found = loss(run)
-        if jnp.shape(found):
-            raise ParamError(f"the loss has the shape {jnp.shape(found)}: allowed is one number. Take a mean or a sum.")
-        return found, run
+        return _one_number(loss(run)), run
 
     return jax.value_and_grad(value, has_aux=True)(leaves)
+
+
+def _one_number(found: Any) -> Array:
+    """What a loss gave, if it is one real number; a count or a yes or no has no slopes. Raises ParamError."""
+    kind = str(found.dtype) if isinstance(found, jax.Array | np.ndarray | np.generic) else type(found).__name__
+    if not kind.startswith("float"):
+        raise ParamError(f"the loss gives {kind}: allowed is one real number, which changes smoothly. Give one.")
+    if jnp.shape(found):
+        raise ParamError(f"the loss has the shape {jnp.shape(found)}: allowed is one number. Take a mean or a sum.")
+    return jnp.asarray(found)

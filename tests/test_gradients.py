@@ -13,6 +13,7 @@ import pytest
 from scenes import make_params, make_scenario, make_state, make_world, real
 
 import crowdlab
+from crowdlab import gradients
 from crowdlab import params as numbers
 from crowdlab.arithmetic import Vector, angle
 from crowdlab.commands import Command, CommandQueue, Kind
@@ -195,6 +196,35 @@ def test_what_has_no_gradient_is_refused() -> None:
         crowdlab.gradient(scenario, _spread, ["motion.nose"], KEY, 1)
     with pytest.raises(NonFiniteError, match=r"slope by motion\.noise is not finite after 1 steps"):
         crowdlab.gradient(scenario, lambda run: jnp.sqrt(0.0 * run.frames.position.sum()), ["motion.noise"], KEY, 1)
+
+
+@pytest.mark.parametrize(
+    ("found", "kind"),
+    [
+        (None, "NoneType"),
+        (3, "int"),
+        (jnp.int32(3), "int32"),
+        (np.True_, "bool"),
+        (jnp.ones((2,)) * 1j, "complex64"),
+        ((1.0,), "tuple"),
+    ],
+)
+def test_a_loss_is_one_real_number(found: Any, kind: str) -> None:
+    with pytest.raises(ParamError, match=f"the loss gives {kind}: allowed is one real number"):
+        gradients._one_number(found)
+
+
+@pytest.mark.parametrize("given", [{"paths": [3]}, {"loss": 3}], ids=str)
+def test_what_is_no_path_and_no_function(given: dict[str, Any]) -> None:
+    scenario = make_scenario(make_world(), make_state([]), make_params(()))
+    with pytest.raises(ParamError, match=r"scene: the (paths are \[3\]|loss is a int): allowed"):
+        crowdlab.gradient(**{"scenario": scenario, "loss": jnp.sum, "paths": ["motion.dt"], "key": KEY, "steps": 1} | given)
+
+
+def test_a_loss_that_is_not_finite_is_refused() -> None:
+    scenario = make_scenario(make_world(), make_state([]), make_params(()))  # a mean over nobody
+    with pytest.raises(NonFiniteError, match="scene: the loss is nan after 1 steps: allowed are finite numbers"):
+        crowdlab.gradient(scenario, lambda run: run.final.position.mean(), ["motion.noise"], KEY, 1)
 
 
 MEMORY = """
