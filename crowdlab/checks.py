@@ -11,7 +11,7 @@ import numpy as np
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError, nearest
 from crowdlab.guards import NEARER, farthest, too_coarse
 from crowdlab.observe import OBSERVABLES, Observable
-from crowdlab.params import Params, check, rows_of, values
+from crowdlab.params import Params, check, peoples, rows_of, values
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
 from crowdlab.stability import alone, pressed
@@ -60,14 +60,11 @@ def check_counts(name: str, steps: int, every: int) -> None:
 
 def check_steps(name: str, state: State, steps: int) -> None:
     """Refuse a start from which the steps cannot be counted on. Raises CrowdlabError."""
-    step = np.asarray(state.step)
-    if step.shape or not np.issubdtype(step.dtype, np.integer):
+    _check_array(name, "step", state.step, np.int32, ())
+    first = int(state.step)
+    if not 0 <= first <= MOST - steps:
         raise CrowdlabError(
-            f"{name}: state.step is {step.dtype} of shape {step.shape}: allowed is one whole number. Give the step."
-        )
-    if not 0 <= int(step) <= MOST - steps:
-        raise CrowdlabError(
-            f"{name}: {steps} steps from step {int(step)}: allowed are steps 0 to {MOST}. Give fewer steps, or a state with another step."
+            f"{name}: {steps} steps from step {first}: allowed are steps 0 to {MOST}. Give fewer steps, or a state with another step."
         )
 
 
@@ -97,11 +94,16 @@ def check_key(name: str, key: Any, *, many: bool = False) -> None:
 
 
 def check_start(name: str, state: State, world: World) -> None:
-    """Refuse people placed in another precision or nowhere, without a size or on the way to what does not exist.
-
-    Raises CrowdlabError or NonFiniteError.
+    """Refuse arrays of another kind or length, and people placed in another precision or nowhere, without a size or on the way to what
+    does not exist. Raises CrowdlabError or NonFiniteError.
     """
+    people, real = np.shape(state.id)[-1:], jnp.result_type(float)
+    _check_array(name, "position", state.position, np.asarray(state.position).dtype, (2, *people))
     same_precision(state, name)
+    for field in peoples(state):
+        kind = bool if field.name == "alive" else np.int32 if field.name in ("id", "group", "goal", "arrived") else real
+        shape = (2, *people) if field.name in ("position", "velocity", "heading") else people
+        _check_array(name, field.name, getattr(state, field.name), kind, shape)
     ids, goals = np.asarray(state.id), world.goals.shape[0]
     if len(np.unique(ids)) < len(ids) or ids.min(initial=0) < 0:
         raise CrowdlabError(f"{name}: ids {ids.tolist()[:9]} ...: allowed is one for each, not negative. Number the people anew.")
@@ -129,6 +131,14 @@ def check_start(name: str, state: State, world: World) -> None:
             agent=agent,
             place=(x, y),
         )
+
+
+def _check_array(name: str, field: str, value: Any, kind: Any, shape: tuple[int, ...]) -> None:
+    """Refuse a field of a state that is no array of this kind and shape. Raises CrowdlabError."""
+    array = isinstance(value, jax.Array | np.ndarray | np.generic)
+    if not array or value.dtype != kind or value.shape != shape:
+        found = f"{value.dtype} of shape {value.shape}" if array else f"a {type(value).__name__}"
+        raise CrowdlabError(f"{name}: state.{field} is {found}: allowed is {np.dtype(kind)} of shape {shape}. Give such an array.")
 
 
 def check_observed(scenario: Scenario, params: Params, state: State, names: Sequence[str]) -> None:

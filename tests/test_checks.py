@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
@@ -14,6 +15,7 @@ from crowdlab import params as numbers
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import chunks, simulate
+from crowdlab.state import State
 
 KEY = jax.random.key(0)
 
@@ -85,13 +87,27 @@ def test_who_starts_nowhere_is_named(way: Callable[..., None], field: str, value
     [
         (2**31 - 2, "2 steps from step 2147483646: allowed are steps 0 to 2147483647"),
         (-1, "from step -1: allowed are steps 0 to"),
-        ([3, 4], r"state\.step is int32 of shape \(2,\): allowed is one whole number"),
+        ([3, 4], r"state\.step is int32 of shape \(2,\): allowed is int32 of shape \(\)"),
         (1.0, r"state\.step is float32 of shape \(\)"),
+        (np.int8(1), r"state\.step is int8 of shape \(\)"),  # would start anew after 127
     ],
 )
 def test_steps_that_cannot_be_counted(way: Callable[..., None], step: Any, words: str, scene: Scenario) -> None:
     with pytest.raises(CrowdlabError, match=words):
         way(make_scenario(scene.world, scene.state.with_(step=jnp.asarray(step)), scene.params))
+
+
+WHOLE = ("id", "group", "goal", "arrived")
+
+
+@pytest.mark.parametrize("field", [field.name for field in numbers.peoples(State)])
+def test_arrays_of_another_kind_or_length(field: str, scene: Scenario) -> None:
+    right = getattr(scene.state, field)
+    kinds = [jnp.int8, jnp.float32] if field in WHOLE else [jnp.int32, jnp.float16]
+    for wrong in (right.tolist(), *map(right.astype, kinds), right[..., :0], right[..., None], jnp.concatenate((right, right), -1)):
+        where = "position" if field == "id" and np.shape(wrong) != right.shape else field  # the ids say how many people there are
+        with pytest.raises(CrowdlabError, match=rf"scene: (state\.{where} is|its people were placed in)"):
+            checks.check_start("scene", scene.state.with_(**{field: wrong}), scene.world)
 
 
 @EVERY_WAY
