@@ -85,6 +85,14 @@ class People:
         doc="speed a person walks at when nothing is in the way, v0",
         source="Weidmann 1993: mean 1.34 m/s, standard deviation 0.26 m/s",
     )
+    pre_movement: Any = param(
+        default=0.0,
+        unit="s",
+        low=0.0,
+        high=120.0,
+        doc="time from the start of the run until a person begins to walk; before that the desired speed is zero",
+        source="our choice: off; RiMEA test 5 (2016) draws it evenly from 10 to 100 s",
+    )
 
 
 @pytree

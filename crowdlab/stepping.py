@@ -78,8 +78,10 @@ def step(
 
 
 def with_people(state: State, params: Params) -> State:
-    """The state with each person's own numbers as the parameters have them now."""
-    speed = jnp.asarray(params.people.desired_speed, state.position.dtype)
+    """The state with each person's own numbers as the parameters have them now; who has not begun to walk wants to stand."""
+    dtype = state.position.dtype
+    begun = state.step.astype(dtype) * params.motion.dt >= jnp.asarray(params.people.pre_movement, dtype)
+    speed = jnp.where(begun, jnp.asarray(params.people.desired_speed, dtype), 0.0)
     return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
 
 

@@ -94,7 +94,7 @@ HOMES = {
     "PIL": {"views"},
     "pyarrow": {"exchange"},
     "pysocialforce": {"bench"},
-    "scipy": {"neighbours", "geometry", "navigation", "statistics", "calibrate"},
+    "scipy": {"demand", "neighbours", "geometry", "navigation", "statistics", "calibrate"},
     "shapely": {"geometry"},
     "sqlite3": {"record"},
     "tqdm": {"cli"},

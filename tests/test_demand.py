@@ -6,11 +6,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from scipy import stats
 
 from crowdlab.demand import Body, Distribution, draw
 from crowdlab.errors import ParamError, ScenarioError
 from crowdlab.params import People, spec_of
-from crowdlab.scenario import Scenario, build
+from crowdlab.scenario import Scenario, build, variant
+from crowdlab.simulation import simulate
 
 SPEED = spec_of(People(), "desired_speed")
 RADIUS = spec_of(Body(), "radius")
@@ -74,7 +76,7 @@ def test_a_normal_distribution_respects_the_law_of_its_quantity() -> None:
             r"speed\.uniform = \[2, 1\]: allowed are two finite numbers, the smaller one first",
         ),
         (Distribution(uniform=(-1, 1)), ParamError, r"speed = -0\.\d+ m/s"),
-        (Distribution(uniform=(1, 2), least=1.5), ScenarioError, "least and most belong to normal"),
+        (Distribution(uniform=(1, 2), least=1.5), ScenarioError, "least and most cut the other laws"),
         (Distribution(normal=(1, 0)), ScenarioError, r"speed\.normal = \[1, 0\]: allowed are a mean and a deviation above zero"),
         (
             Distribution(normal=(1, 0.1), least=3, most=4),
@@ -185,7 +187,7 @@ def test_own_goals_are_random_points_that_stand() -> None:
 @pytest.mark.parametrize(
     ("group", "message"),
     [
-        ({"count": 3}, r"groups\.all: give either area \(and count\) or positions"),
+        ({"count": 3}, r"groups\.all: give either area or gaussian \(and count or density\) or positions"),
         ({"count": 1, "area": ROOM, "positions": [[3, 3]]}, "give either area"),
         ({"area": ROOM}, r"groups\.all: key 'count' is missing"),
         ({"count": 2, "positions": [[3, 3]]}, r"groups\.all\.count = 2: there are 1 positions"),
@@ -248,3 +250,110 @@ def test_nobody() -> None:
     assert crowd().state.position.shape == (2, 0)
     assert crowd(all={"count": 0, "area": ROOM, "goal": "door"}).state.position.shape == (2, 0)
     assert crowd(all={"positions": [], "goal_area": ROOM}).state.position.shape == (2, 0)
+
+
+LAWS = {  # the second test of NIST TN 1822 (2013) draws pre-evacuation times, s, from these
+    "uniform": ((10.0, 100.0), stats.uniform(10, 90)),
+    "normal": ((60.0, 10.0), stats.norm(60, 10)),
+    "lognormal": ((4.586, 0.967), stats.lognorm(0.967, scale=math.exp(4.586))),
+    "gamma": ((1.291, 103.901), stats.gamma(1.291, scale=103.901)),
+    "weibull": ((1.195, 139.285), stats.weibull_min(1.195, scale=139.285)),
+}
+WAIT = spec_of(People(), "pre_movement")
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_times_follow_the_law_they_are_drawn_from_whole_and_cut(name: str) -> None:
+    numbers, law = LAWS[name]
+    assert stats.kstest(draw(Distribution(**{name: numbers}), 5000, KEY, "wait", WAIT), law.cdf).pvalue > 0.05
+    if name == "uniform":
+        return
+    cut = draw(Distribution(**{name: numbers}, least=40.0, most=90.0), 5000, KEY, "wait", WAIT)
+    low, high = law.cdf(40.0), law.cdf(90.0)
+    assert stats.kstest(cut, lambda x: (law.cdf(x) - low) / (high - low)).pvalue > 0.05
+    assert (cut.min(), cut.max()) == pytest.approx((40, 90), abs=1.0)
+
+
+@pytest.mark.parametrize("numbers", [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)])
+@pytest.mark.parametrize("name", ["gamma", "weibull"])
+def test_laws_without_a_shape_or_scale_are_refused(name: str, numbers: tuple[float, float]) -> None:
+    with pytest.raises(ScenarioError, match=rf"^wait\.{name} = \[.*\]: allowed are a shape above zero and a scale above zero\.$"):
+        draw(Distribution(**{name: numbers}), 2, KEY, "wait", WAIT)
+
+
+def test_a_group_is_made_up_of_profiles_as_near_to_the_shares_as_whole_people_allow() -> None:
+    scenario = build(
+        {
+            "world": {"area": ROOM},
+            "profiles": {"child": {"radius": 0.15, "desired_speed": 0.9, "mass": 30}},
+            "groups": {
+                "all": {"count": 40, "area": ROOM, "mass": 75, "profiles": {"child": 0.3, "impaired": 0.2, "from_30_to_50": 0.5}}
+            },
+        }
+    )
+    speed, radius, mass = (
+        np.asarray(value) for value in (scenario.state.desired_speed, scenario.state.radius, scenario.state.mass)
+    )
+    child = radius == np.float32(0.15)
+    assert child.sum() == 12
+    assert (speed[child] == np.float32(0.9)).all()
+    assert (mass == np.where(child, 30, 75)).all()
+    np.testing.assert_array_equal(np.asarray(scenario.state.social_radius)[child], radius[child])
+    assert ((speed > 0.46) & (speed < 0.76)).sum() == 8
+    assert ((speed > 1.41) & (speed < 1.54)).sum() == 20
+    assert 0 < child[:12].sum() < 12  # in random order
+
+
+@pytest.mark.parametrize(
+    ("shares", "message"),
+    [
+        ({"childish": 1.0}, r"groups\.all\.profiles: there is no profile 'childish'\. Did you mean 'child'\?"),
+        ({"child": -0.1}, r"groups\.all\.profiles\.child = -0\.1: allowed are shares of 0 and more"),
+        ({"child": 0.0}, r"groups\.all\.profiles = \{'child': 0\.0\}: allowed are shares of 0 and more, not all 0"),
+    ],
+)
+def test_shares_that_make_no_sense_are_refused(shares: dict[str, float], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        build(
+            {
+                "world": {"area": ROOM},
+                "profiles": {"child": {"radius": 0.15}},
+                "groups": {"all": {"count": 4, "area": ROOM, "profiles": shares}},
+            }
+        )
+
+
+def test_a_density_gives_the_count_by_the_walkable_area() -> None:
+    world = {"area": ROOM, "obstacles": [[[0, 0], [5, 0], [5, 10], [0, 10]]]}
+    scenario = build({"world": world, "groups": {"all": {"density": 1.5, "area": ROOM}}})
+    assert scenario.state.id.size == 75
+    assert variant(scenario, people=10).state.id.size == 10
+    with pytest.raises(ScenarioError, match=r"groups\.all\.density = 1 \(1/m\^2\): belongs to an area without a count"):
+        crowd(all={"density": 1.0, "count": 3, "area": ROOM})
+
+
+def test_a_gaussian_start_is_a_normal_distribution_without_overlap() -> None:
+    bell = {"centre": [5.0, 5.0], "deviation": 1.5}
+    place = np.asarray(crowd(all={"count": 150, "gaussian": bell, "radius": 0.05}).state.position, float)
+    for coordinate in place:
+        assert stats.kstest((coordinate - 5.0) / 1.5, stats.norm.cdf).pvalue > 0.01
+    assert np.hypot(*(place[:, :, None] - place[:, None, :]))[~np.eye(150, dtype=bool)].min() >= 0.1
+    with pytest.raises(
+        ScenarioError, match=r"groups\.all\.gaussian: about \d+ people of radius 0\.25 m find a place 0\.1 m or so from"
+    ):
+        crowd(all={"count": 50, "gaussian": {"centre": [5.0, 5.0], "deviation": 0.1}})
+    with pytest.raises(ScenarioError, match=r"gaussian\.deviation = 0 m: allowed are numbers above 0"):
+        crowd(all={"count": 1, "gaussian": {"centre": [5.0, 5.0], "deviation": 0.0}})
+
+
+def test_nobody_walks_before_the_own_time() -> None:
+    """RiMEA guideline (2016), test 5: everybody stands until their pre-movement time is over, and walks from then on."""
+    scenario = crowd(all={"positions": [[2, 3], [2, 5], [2, 7]], "goal": "door", "pre_movement": [0, 0.25, 0.5]})
+    run = simulate(scenario, None, KEY, 800, every=50)
+    moved = np.hypot(*np.moveaxis(np.asarray(run.frames.position, float) - [[2, 3], [2, 5], [2, 7]], -1, 0))  # (F, 3)
+    time = np.asarray(run.frames.step) * 0.001
+    for person, start in enumerate((0.0, 0.25, 0.5)):
+        np.testing.assert_array_equal(moved[time <= start, person], 0.0)
+        # From rest: v0 (t - tau (1 - exp(-t / tau))).
+        t = time[time > start] - start
+        np.testing.assert_allclose(moved[time > start, person], 1.34 * (t - 0.5 * (1 - np.exp(-t / 0.5))), atol=2e-3)

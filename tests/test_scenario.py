@@ -244,12 +244,12 @@ def test_variants_are_built_anew() -> None:
 
 
 def test_a_number_of_people_is_shared_in_proportion() -> None:
-    spec = changed("groups.right", {"count": 2, "area": [[6, 0], [8, 0], [8, 5], [6, 5]]})
+    spec = build(changed("groups.right", {"count": 2, "area": [[6, 0], [8, 0], [8, 5], [6, 5]]}))
     assert _share(spec, 7) == {"left": 4, "right": 2}
     assert _share(spec, 13) == {"left": 8, "right": 4}
     assert _share(spec, 12) == {"left": 7, "right": 4}
     assert _share(spec, 1) == {"left": 0, "right": 0}
-    assert np.bincount(variant(build(spec), people=12).state.group).tolist() == [7, 1, 4]
+    assert np.bincount(variant(spec, people=12).state.group).tolist() == [7, 1, 4]
     with pytest.raises(ScenarioError, match=r"people = 0: 1 have given positions"):
         _share(spec, 0)
 

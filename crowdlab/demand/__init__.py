@@ -1,6 +1,20 @@
 """Who is there at the start, and how they differ."""
 
 from crowdlab.demand.differences import Body, Distribution, Quantity, draw
-from crowdlab.demand.people import Crowd, Group, assemble, populate, reals
+from crowdlab.demand.groups import PROFILES, Gaussian, Group, Profile
+from crowdlab.demand.people import Crowd, assemble, populate, reals
 
-__all__ = ["Body", "Crowd", "Distribution", "Group", "Quantity", "assemble", "draw", "populate", "reals"]
+__all__ = [
+    "PROFILES",
+    "Body",
+    "Crowd",
+    "Distribution",
+    "Gaussian",
+    "Group",
+    "Profile",
+    "Quantity",
+    "assemble",
+    "draw",
+    "populate",
+    "reals",
+]

@@ -2,25 +2,64 @@
 
 import dataclasses
 import math
-from statistics import NormalDist
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import uniforms
 from crowdlab.params import Spec, check_value, param, pytree
 from crowdlab.state import Array
 
+Pair = tuple[float, float]
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """Numbers that differ from person to person."""
+    """Numbers that differ from person to person, by one of these laws. All but the first may be cut at `least` and `most`.
 
-    uniform: tuple[float, float] | None = None  # from, to
-    normal: tuple[float, float] | None = None  # mean, standard deviation
-    least: float | None = None  # a normal distribution is cut here, by drawing from what is left of it
+    References:
+        Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1 (1994), chapters 13, 14, 17, 21: names of the parameters.
+    """
+
+    uniform: Pair | None = None  # from, to
+    normal: Pair | None = None  # mean, standard deviation
+    lognormal: Pair | None = None  # mean and standard deviation of the natural logarithm
+    gamma: Pair | None = None  # shape, scale
+    weibull: Pair | None = None  # shape, scale
+    least: float | None = None  # the law is cut here, by drawing from what is left of it
     most: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Law:
+    """A law of chance: its two parameters by name, the share below a value and the value below which a share lies."""
+
+    first: str
+    second: str
+    share: Callable[[float, float, Any], Any]
+    value: Callable[[float, float, Any], Any]
+    free: bool = False  # whether the first parameter may have any sign
+
+
+_LAWS = {
+    "normal": _Law("mean", "deviation", lambda m, s, x: ndtr((x - m) / s), lambda m, s, p: m + s * ndtri(p), free=True),
+    "lognormal": _Law(
+        *("mean of the logarithm", "deviation of the logarithm"),
+        lambda m, s, x: ndtr((np.log(np.maximum(x, 0.0)) - m) / s),
+        lambda m, s, p: np.exp(m + s * ndtri(p)),
+        free=True,
+    ),
+    "gamma": _Law("shape", "scale", lambda k, s, x: gammainc(k, np.maximum(x, 0.0) / s), lambda k, s, p: s * gammaincinv(k, p)),
+    "weibull": _Law(
+        "shape",
+        "scale",
+        lambda k, s, x: -np.expm1(-((np.maximum(x, 0.0) / s) ** k)),
+        lambda k, s, p: s * (-np.log1p(-p)) ** (1 / k),
+    ),
+}
 
 
 Quantity: TypeAlias = float | list[float] | Distribution
@@ -64,27 +103,32 @@ def draw(quantity: Quantity, count: int, key: Array, where: str, law: Spec) -> n
     return values[:count]
 
 
-def _draw_from(spread: Distribution, chance: np.ndarray, where: str, law: Spec) -> np.ndarray:
-    if (spread.uniform is None) == (spread.normal is None):
-        raise ScenarioError(f"{where}: give exactly one of uniform = [from, to] and normal = [mean, deviation].")
+def _draw_from(spread: Distribution, chance: np.ndarray, where: str, bounds: Spec) -> np.ndarray:
+    given = [name for name in ("uniform", *_LAWS) if getattr(spread, name) is not None]
+    if len(given) != 1:
+        raise ScenarioError(f"{where}: give exactly one of uniform = [from, to], normal, lognormal, gamma and weibull.")
     if spread.uniform is not None:
         low, high = spread.uniform
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
             raise ScenarioError(f"{where}.uniform = [{low:g}, {high:g}]: allowed are two finite numbers, the smaller one first.")
         if spread.least is not None or spread.most is not None:
-            raise ScenarioError(f"{where}: least and most belong to normal; uniform has its two ends.")
+            raise ScenarioError(f"{where}: least and most cut the other laws; uniform has its two ends.")
         return low + (high - low) * chance
-    mean, deviation = spread.normal or (0.0, 1.0)
-    least = law.least if spread.least is None else spread.least
-    most = law.most if spread.most is None else spread.most
-    if not (math.isfinite(mean) and 0 < deviation < math.inf):
-        raise ScenarioError(f"{where}.normal = [{mean:g}, {deviation:g}]: allowed are a mean and a deviation above zero.")
-    bell = NormalDist(mean, deviation)
-    bottom, top = bell.cdf(least), bell.cdf(most)
+    name = given[0]
+    law, (first, second) = _LAWS[name], getattr(spread, name)
+    least = bounds.least if spread.least is None else spread.least
+    most = bounds.most if spread.most is None else spread.most
+    if not (math.isfinite(first) and (law.free or first > 0) and 0 < second < math.inf):
+        raise ScenarioError(
+            f"{where}.{name} = [{first:g}, {second:g}]: allowed are a {law.first}{'' if law.free else ' above zero'} "
+            f"and a {law.second} above zero."
+        )
+    with np.errstate(divide="ignore"):  # the logarithm of zero
+        bottom, top = float(law.share(first, second, least)), float(law.share(first, second, most))
     if not top - bottom > 1e-9:
         raise ScenarioError(
-            f"{where}: nothing of the normal distribution lies between least = {least:g} and most = {most:g}. Widen them."
+            f"{where}: nothing of the {name} distribution lies between least = {least:g} and most = {most:g}. Widen them."
         )
     share = np.clip(bottom + (top - bottom) * chance, 1e-15, 1 - 1e-15)
     # The end points themselves may be missed by rounding of the inverse.
-    return np.clip([bell.inv_cdf(float(one)) for one in share], least, most)
+    return np.clip(law.value(first, second, share), least, most)

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -10,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import geometry
-from crowdlab.demand.differences import Body, Quantity, draw
+from crowdlab.demand.differences import Body, draw
+from crowdlab.demand.groups import Group, Profile, chosen, shared_out
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.geometry import Floor, Place
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
@@ -21,23 +23,15 @@ from crowdlab.state import Array, State, World
 START = 2**32 - 1
 MOST = 10_000_000  # people in one group; refused before anything is drawn
 # One fixed number for each thing that is drawn, so that adding one later changes no other.
-RADIUS, SOCIAL_RADIUS, MASS, DESIRED_SPEED, RELAXATION_TIME, PLACE, GOAL = range(7)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Group:
-    """People who have something in common, as a scenario describes them."""
-
-    count: int | None = None
-    area: Any = None
-    positions: list[tuple[float, float]] | None = None
-    goal: str | None = None
-    goal_area: Any = None
-    desired_speed: Quantity = People.desired_speed  # the declared default, as for the two of the body
-    radius: Quantity = Body.radius
-    social_radius: Quantity | None = None
-    mass: Quantity = Body.mass
-    relaxation_time: Quantity | None = None
+RADIUS, SOCIAL_RADIUS, MASS, DESIRED_SPEED, RELAXATION_TIME, PLACE, GOAL, PRE_MOVEMENT, PROFILE = range(9)
+DRAWN = (
+    "radius",
+    "social_radius",
+    "mass",
+    "desired_speed",
+    "relaxation_time",
+    "pre_movement",
+)  # columns of a crowd, one value each
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +45,7 @@ class Crowd:
     mass: np.ndarray  # (N,) kg
     desired_speed: np.ndarray  # (N,) m/s
     relaxation_time: np.ndarray  # (N,) s, NaN where a group says nothing
+    pre_movement: np.ndarray  # (N,) s
     goal: np.ndarray  # (N,) number of the goal, -1 has none
     own_goals: tuple[tuple[str, np.ndarray], ...]  # goals of single persons, name and point (2,) m, numbered after the common ones
 
@@ -63,23 +58,27 @@ def populate(
     *,
     relaxation: Spec,
     reach: float,
+    profiles: Mapping[str, Profile] = MappingProxyType({}),
 ) -> Crowd:
     """Everybody of all groups, placed and given goals.
 
-    `goals` are shape and arrival distance m by name; goals of single persons have the arrival distance `reach`. Given places come
-    first, then random ones in the order of the groups, so that a random place is never where somebody was put by hand.
+    `goals` are shape and arrival distance m by name; goals of single persons have the arrival distance `reach`, and `profiles` those
+    kinds of people that the scenario has beside PROFILES. Given places come first, then random ones in the order of the groups, so that
+    a random place is never where somebody was put by hand.
 
     Raises:
         ScenarioError, ParamError: names the group, what is wrong and what is allowed.
     """
     base = jax.random.fold_in(jax.random.key(seed), START)
     keys = [jax.random.fold_in(base, number) for number in range(len(groups))]
-    rows = [_individuals(name, group, key, relaxation) for (name, group), key in zip(groups.items(), keys, strict=True)]
+    rows = [
+        _individuals(name, group, _count(floor, name, group), key, relaxation, profiles)
+        for (name, group), key in zip(groups.items(), keys, strict=True)
+    ]
     sizes = [len(row["radius"]) for row in rows]
     names = [f"groups.{name}.{_item(group)}[{i}]" for (name, group), n in zip(groups.items(), sizes, strict=True) for i in range(n)]
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
-    columns = {what: np.concatenate([row[what] for row in rows] or [np.empty(0)]) for what in rows[0]} if rows else {}
-    columns = columns or dict.fromkeys(("radius", "social_radius", "mass", "desired_speed", "relaxation_time"), np.empty(0))
+    columns = {what: np.concatenate([row[what] for row in rows] or [np.empty(0)]) for what in DRAWN}
     position = np.full((int(first[-1]), 2), math.nan)
     for given in (True, False):
         for number, (name, group) in enumerate(groups.items()):
@@ -115,32 +114,58 @@ def _item(group: Group) -> str:
     return "positions" if group.positions is not None else "person"
 
 
-def _individuals(name: str, group: Group, key: Array, relaxation: Spec) -> dict[str, np.ndarray]:
-    """Radius, personal space, mass, desired speed and relaxation time of everybody in a group."""
+def _count(floor: Floor, name: str, group: Group) -> int:
+    """How many people a group has."""
     where = f"groups.{name}"
-    if (group.area is None) == (group.positions is None):
-        raise ScenarioError(f"{where}: give either area (and count) or positions.")
-    count = group.count if group.positions is None else len(group.positions)
-    if count is None:
-        raise ScenarioError(f"{where}: key 'count' is missing: how many people start in the area?")
-    if group.count is not None and group.count != count:
-        raise ScenarioError(f"{where}.count = {group.count}: there are {count} positions. Leave count out, or make them agree.")
+    ways = {"area": group.area, "positions": group.positions, "gaussian": group.gaussian}
+    if sum(given is not None for given in ways.values()) != 1:
+        raise ScenarioError(f"{where}: give either area or gaussian (and count or density) or positions.")
+    if group.positions is not None:
+        count = len(group.positions)
+        if group.count not in (None, count):
+            raise ScenarioError(f"{where}.count = {group.count}: there are {count} positions. Leave count out, or make them agree.")
+    elif group.density is not None:
+        if group.count is not None or group.area is None:
+            raise ScenarioError(
+                f"{where}.density = {group.density:g} (1/m^2): belongs to an area without a count. Give one of them."
+            )
+        ground = geometry.within(floor, _ground(floor, group.area, f"{where}.area"))
+        count = round(group.density * ground.area) if 0 <= group.density * ground.area <= MOST else MOST + 1
+    elif group.count is None:
+        raise ScenarioError(f"{where}: key 'count' is missing: how many people start in the area? (Or give a density.)")
+    else:
+        count = group.count
     if count > MOST:
         raise ScenarioError(f"{where}.count = {count}: allowed are 0 to {MOST}. Give such a number.")
+    return count
 
-    def values(what: str, number: int, quantity: Quantity, law: Spec) -> np.ndarray:
-        return draw(quantity, count, jax.random.fold_in(key, number), f"{where}.{what}", law)
 
-    radius = values("radius", RADIUS, group.radius, spec_of(Body(), "radius"))
-    social, tau = group.social_radius, group.relaxation_time
+def _individuals(
+    name: str, group: Group, count: int, key: Array, relaxation: Spec, profiles: Mapping[str, Profile]
+) -> dict[str, np.ndarray]:
+    """Radius, personal space, mass, desired speed, relaxation time and pre-movement time of everybody in a group."""
+    where, shares = f"groups.{name}", group.profiles or {}
+    kinds = chosen(shares, profiles, f"{where}.profiles")
+    kind = shared_out(shares, count, jax.random.fold_in(key, PROFILE), f"{where}.profiles") if shares else np.zeros(count, int)
+
+    def values(what: str, number: int, law: Spec, usual: np.ndarray | None = None) -> np.ndarray:
+        chance, own = jax.random.fold_in(key, number), getattr(group, what)
+        found = usual if own is None else draw(own, count, chance, f"{where}.{what}", law)
+        found = np.full(count, np.nan) if found is None else found
+        for index, (profile, title) in enumerate(zip(kinds, shares, strict=True)):
+            special = getattr(profile, what)
+            if special is not None:
+                found = np.where(kind == index, draw(special, count, chance, f"profiles.{title}.{what}", law), found)
+        return found
+
+    radius = values("radius", RADIUS, spec_of(Body(), "radius"))
     return {
         "radius": radius,
-        "social_radius": radius
-        if social is None
-        else values("social_radius", SOCIAL_RADIUS, social, spec_of(Body(), "social_radius")),
-        "mass": values("mass", MASS, group.mass, spec_of(Body(), "mass")),
-        "desired_speed": values("desired_speed", DESIRED_SPEED, group.desired_speed, spec_of(People(), "desired_speed")),
-        "relaxation_time": np.full(count, np.nan) if tau is None else values("relaxation_time", RELAXATION_TIME, tau, relaxation),
+        "social_radius": values("social_radius", SOCIAL_RADIUS, spec_of(Body(), "social_radius"), radius),
+        "mass": values("mass", MASS, spec_of(Body(), "mass")),
+        "desired_speed": values("desired_speed", DESIRED_SPEED, spec_of(People(), "desired_speed")),
+        "relaxation_time": values("relaxation_time", RELAXATION_TIME, relaxation),
+        "pre_movement": values("pre_movement", PRE_MOVEMENT, spec_of(People(), "pre_movement")),
     }
 
 
@@ -160,6 +185,15 @@ def _place(
     if group.positions is not None:
         places = geometry.read_points(group.positions, f"groups.{name}.positions") if len(mine) else np.empty((0, 2))
         geometry.check_start(floor, places, radius[mine], [names[i] for i in [*mine, *done]], taken)
+    elif group.gaussian is not None:
+        bell = (group.gaussian.centre, group.gaussian.deviation)
+        if not 0 < bell[1] < math.inf:
+            raise ScenarioError(
+                f"groups.{name}.gaussian.deviation = {bell[1]:g} m: allowed are numbers above 0. Give such a number."
+            )
+        places = geometry.sample_discs(
+            floor, floor.area, radius[mine], key, taken=taken, where=f"groups.{name}.gaussian", bell=bell
+        )
     else:
         area = _ground(floor, group.area, f"groups.{name}.area")
         places = geometry.sample_discs(floor, area, radius[mine], key, taken=taken, where=f"groups.{name}.area")

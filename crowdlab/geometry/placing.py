@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import jax
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import ndtri
 
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry.areas import Area, at
@@ -18,6 +19,7 @@ DENSE = 0.4  # covered share of the area beyond which darts are not even tried: 
 LATTICES = 8  # shifts of the lattice that are tried
 
 Discs = tuple[np.ndarray, np.ndarray]  # positions (n, 2) m and radii (n,) m
+Bell = tuple[tuple[float, float], float]  # centre, m, and standard deviation of each coordinate, m
 
 
 class _Crowd:
@@ -72,11 +74,13 @@ def sample_discs(
     taken: Discs | None = None,
     where: str = "area",
     allowance: float = 1e-4,
+    bell: Bell | None = None,
 ) -> np.ndarray:
     """Random centres (n, 2) m of discs with given radii: in the area, clear of walls, of each other and of those `taken`.
 
     Every gap is at least `allowance`, so that rounding to single precision makes no overlap. Only jax.random is drawn from, so the
     same key gives the same places. Sparse crowds are thrown like darts, the stoutest first; dense ones stand on a shaken lattice.
+    With a `bell`, centre and deviation in m, the darts are spread round the centre as a normal distribution, and there is no lattice.
 
     Raises:
         ScenarioError: says how many would fit.
@@ -89,10 +93,16 @@ def sample_discs(
     room = within(floor, area, float(wide.min()))
     order = np.argsort(-wide, kind="stable")
     placed = 0
-    if math.pi * float(wide @ wide) < DENSE * room.area:
-        places, placed = _throw(floor, room, wide[order], key, taken)
+    if bell or math.pi * float(wide @ wide) < DENSE * room.area:
+        places, placed = _throw(floor, room, wide[order], key, taken, bell)
         if placed == count:
             return places[np.argsort(order)]
+    if bell:
+        (x, y), deviation = bell
+        raise ScenarioError(
+            f"{where}: about {placed} people of radius {_span(radii)} m find a place {deviation:g} m or so from ({x:g}, {y:g}) m, "
+            f"count = {count}. Lower the count or enlarge the deviation."
+        )
     narrow = within(floor, area, float(wide.max()))
     sites, slack = _lattice(narrow, float(wide.max()), count, key, taken)
     if len(sites) < count:
@@ -113,23 +123,26 @@ def _span(radii: np.ndarray) -> str:
     return f"{low:.3g}" if low == high else f"{low:.3g} to {high:.3g}"
 
 
-def _darts(area: Area, key: Array, batches: int) -> Iterator[np.ndarray]:
-    """Uniform points in an area, batch after batch."""
+def _darts(area: Area, key: Array, batches: int, bell: Bell | None = None) -> Iterator[np.ndarray]:
+    """Points in an area, batch after batch: uniform, or round the middle of a bell."""
     if area.is_empty:
         return
     left, bottom, right, top = area.bounds
     for number in range(batches):
         draws = uniforms(jax.random.fold_in(key, 2 + number), BATCH, 2)
-        points = np.array([left, bottom]) + draws * np.array([right - left, top - bottom])
+        if bell is None:
+            points = np.array([left, bottom]) + draws * np.array([right - left, top - bottom])
+        else:
+            points = np.array(bell[0]) + bell[1] * ndtri(draws)
         yield points[covers(area, points)]
 
 
-def _throw(floor: Floor, room: Area, radii: np.ndarray, key: Array, taken: Discs) -> tuple[np.ndarray, int]:
+def _throw(floor: Floor, room: Area, radii: np.ndarray, key: Array, taken: Discs, bell: Bell | None) -> tuple[np.ndarray, int]:
     """Places of as many discs, in the given order, as can be thrown in: each gets the first dart that misses everybody."""
     crowd = _Crowd(max(float(radii.max()), float(taken[1].max(initial=0.0))), taken)
     places = np.empty((len(radii), 2))
     placed = missed = 0
-    for points in _darts(room, key, 1000):
+    for points in _darts(room, key, 1000, bell):
         for (x, y), gap in zip(points.tolist(), floor.clearance(points).tolist(), strict=True):
             radius = float(radii[placed])
             if gap < radius or not crowd.has_room(x, y, radius):

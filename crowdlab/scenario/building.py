@@ -65,7 +65,9 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
         geometry.check_place(floor, read.place, f"goals.{goal}")
     relaxation = spec_of(FORCES["driving"](), "relaxation_time")
     targets = {goal: (read.place, 0.0 if read.leaves else read.reach) for goal, read in goals.items()}
-    crowd = demand.populate(floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=REACH)
+    crowd = demand.populate(
+        floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=REACH, profiles=tables.profiles
+    )
     for own, point in crowd.own_goals:
         if own in goals:
             raise ScenarioError(f"goals.{own}: this is the name of somebody's own goal (goal_area). Choose another name.")
@@ -101,7 +103,8 @@ def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, p
     source = copy.deepcopy(scenario.source)
     changes = dict(overrides or {})
     if people is not None:
-        changes |= {f"groups.{group}.count": count for group, count in _share(source, people).items()}
+        for group, count in _share(scenario, people).items():
+            changes |= {f"groups.{group}.count": count, f"groups.{group}.density": None}
     for path, value in changes.items():
         *tables, key = path.split(".")
         table = source
@@ -118,10 +121,11 @@ def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, p
     return build(source, name=scenario.name)
 
 
-def _share(source: Mapping[str, Any], people: int) -> dict[str, int]:
+def _share(scenario: Scenario, people: int) -> dict[str, int]:
     """Counts of the groups that start in areas, so that everybody together is `people`."""
-    groups = source.get("groups", {})
-    counts = {name: int(group["count"]) for name, group in groups.items() if "positions" not in group}
+    groups = scenario.source.get("groups", {})
+    present = np.bincount(np.asarray(scenario.state.group), minlength=len(scenario.groups)).tolist()
+    counts = {name: count for name, count in zip(scenario.groups, present, strict=True) if "positions" not in groups[name]}
     rest = people - sum(len(group["positions"]) for group in groups.values() if "positions" in group)
     if rest < 0 or (rest and not counts):
         raise ScenarioError(f"people = {people}: {people - rest} have given positions and {len(counts)} groups start in areas.")
@@ -209,7 +213,7 @@ def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
             tau = np.where(said, crowd.relaxation_time, forces[name].relaxation_time)
             forces[name] = dataclasses.replace(forces[name], relaxation_time=_same(tau))
     motion = _kind(tables.motion, "walking", MOTIONS, "motion", "motion")
-    people = People(desired_speed=_same(crowd.desired_speed)) if count else People()
+    people = People(desired_speed=_same(crowd.desired_speed), pre_movement=_same(crowd.pre_movement)) if count else People()
     moving = _parameters(motion, tables.motion, "motion", count, ("kind",))
     if np.ndim(moving.dt):
         raise ScenarioError(f"motion.dt = {brief(tables.motion['dt'])}: allowed is one number in s, the same for everybody.")

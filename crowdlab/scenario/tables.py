@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import numpy as np
 
-from crowdlab.demand import Body, Distribution, Group
+from crowdlab.demand import Body, Distribution, Group, Profile
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.forces import FORCES
 from crowdlab.integrate import MOTIONS
@@ -57,6 +57,7 @@ class GroupTable(Group):
     """People who have something in common."""
 
     count: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    density: Annotated[float, msgspec.Meta(ge=0)] | None = None
     area: AreaSpec | None = None
     goal_area: AreaSpec | None = None
 
@@ -72,11 +73,13 @@ class ScenarioTable:
     frames_per_second: Annotated[float, msgspec.Meta(gt=0)] = 8.0
     goals: dict[str, GoalTable] = dataclasses.field(default_factory=dict)
     groups: dict[str, GroupTable] = dataclasses.field(default_factory=dict)
+    profiles: dict[str, Profile] = dataclasses.field(default_factory=dict)
     forces: dict[str, dict[str, Any]] | None = None
     motion: dict[str, Any] = dataclasses.field(default_factory=dict)
     limits: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
+NUMBERS = "number, {uniform = [from, to]}, {normal = [mean, deviation]}, lognormal, gamma or weibull with least and most, or a list"
 # What a key means and holds; shown in errors and in the schema.
 MEANING = {
     "area": "ring of points [[x, y], ...] in m, WKT, or {outer, holes}",
@@ -93,13 +96,22 @@ MEANING = {
     "positions": "one [x, y] in m for each person",
     "goal": "name of a table under goals",
     "goal_area": "area with a random point for each person",
-    "desired_speed": "m/s: number, {uniform = [from, to]}, {normal = [mean, deviation], least, most} or a list",
-    "radius": "m: number, {uniform = [from, to]}, {normal = [mean, deviation], least, most} or a list",
+    "desired_speed": f"m/s: {NUMBERS}",
+    "radius": f"m: {NUMBERS}",
     "social_radius": "m: as radius; usual is the radius of the body",
-    "mass": "kg: number, {uniform = [from, to]}, {normal = [mean, deviation], least, most} or a list",
-    "relaxation_time": "s: number, {uniform = [from, to]}, {normal = [mean, deviation], least, most} or a list",
+    "mass": f"kg: {NUMBERS}",
+    "relaxation_time": f"s: {NUMBERS}",
+    "pre_movement": "s: as relaxation_time; before it is over somebody does not walk",
+    "profiles": "share of each kind of people, as {adult = 0.8, impaired = 0.2}; at the top one table for each kind",
+    "density": "people per m^2 in place of a count, 0 or more",
+    "gaussian": "{centre = [x, y], deviation} in m: a start that is densest in the middle",
+    "centre": "[x, y] in m",
+    "deviation": "number above 0 in m",
     "uniform": "[from, to]",
     "normal": "[mean, deviation]",
+    "lognormal": "[mean, deviation] of the natural logarithm",
+    "gamma": "[shape, scale]",
+    "weibull": "[shape, scale]",
     "least": "number below which nothing is drawn",
     "most": "number above which nothing is drawn",
     "title": "text",
