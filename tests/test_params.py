@@ -39,6 +39,7 @@ def test_every_declared_number_has_a_path_in_a_fixed_order() -> None:
         "motion.top_speed",
         "motion.noise",
         "people.desired_speed",
+        "people.pre_movement",
         "limits.acceleration",
         "limits.separation",
         "limits.overlap",
