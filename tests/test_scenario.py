@@ -317,11 +317,17 @@ EXPECTED = {
     "one_door": (200, 1, True),
     "bottleneck": (75, 1, True),
     "bottleneck_hfv": (75, 1, True),
+    "corner": (20, 1, True),
+    "own_time": (10, 1, True),
+    "crossing": (80, 2, True),
+    "square": (500, 4, True),
+    "hall": (1000, 4, True),
+    "two_bottlenecks": (150, 1, True),
 }
 
 
 def test_all_scenarios_are_shipped() -> None:
-    assert set(EXPECTED) <= set(shipped())
+    assert set(EXPECTED) == set(shipped())
 
 
 @pytest.mark.parametrize("name", EXPECTED)
