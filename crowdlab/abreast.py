@@ -5,11 +5,13 @@ of rows never know about runs; only what is drawn, listed, counted or summed goe
 one, (R,) are R abreast, and what is said of a run then has a leading axis (R,).
 """
 
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 T = TypeVar("T")
 Array = jax.Array
@@ -53,3 +55,23 @@ def keys_by_id(key: Array, ids: Array) -> Array:
     """A key for each row, (R N,), from the key of its run and its id."""
     own = jax.vmap(jax.random.fold_in, (None, 0))
     return jax.vmap(own)(key, ids.reshape(key.size, ids.size // key.size)).reshape(-1) if key.ndim else own(key, ids)
+
+
+def rows_of(tree: T, rows: np.ndarray) -> T:
+    """The same tree for the people in these rows, in this order, on the host.
+
+    People are the last axis of every field that is not declared `static` or `single`; a leaf of shape () is everybody's.
+    """
+    taken: Any = tree
+    if isinstance(taken, Mapping):
+        taken = {name: rows_of(value, rows) for name, value in taken.items()}
+    elif dataclasses.is_dataclass(taken) and not isinstance(taken, type):
+        taken = dataclasses.replace(taken, **{field.name: rows_of(getattr(taken, field.name), rows) for field in peoples(taken)})
+    elif np.ndim(taken):
+        taken = jnp.asarray(np.asarray(taken)[..., rows])
+    return taken
+
+
+def peoples(tree: Any) -> list[dataclasses.Field[Any]]:
+    """Fields of a dataclass that have a last axis of people, or may have one."""
+    return [field for field in dataclasses.fields(tree) if not {"static", "single"} & set(field.metadata)]

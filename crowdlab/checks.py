@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crowdlab.abreast import peoples, rows_of
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError, nearest
 from crowdlab.guards import NEARER, farthest, too_coarse
 from crowdlab.observe import OBSERVABLES, Observable
-from crowdlab.params import Params, check, peoples, rows_of, values
+from crowdlab.params import Params, check, values
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
 from crowdlab.stability import alone, pressed

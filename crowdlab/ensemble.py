@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import walls
-from crowdlab.abreast import each
+from crowdlab.abreast import each, peoples, rows_of
 from crowdlab.checks import check_counts, check_key, check_run, check_start, check_steps
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.guards import broken
 from crowdlab.neighbours import Grid, with_wall_table
-from crowdlab.params import Params, as_arrays, check, peoples, replace, rows_of, values
+from crowdlab.params import Params, as_arrays, check, replace, values
 from crowdlab.planning import plan_for_all, repaired
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run, forget_programs, rollout, steps_of_piece
@@ -176,7 +176,7 @@ def _members(
             )
         if one.time_step != dt:
             raise ParamError(
-                f"{scenario.name}: run {number} has motion.dt = {one.time_step:g} s, run 0 has {dt:g} s: runs go abreast. Give all one."
+                f"{scenario.name}: run {number} has motion.dt = {one.time_step:g} s, run 0 {dt:g} s: runs go abreast. Give all one step."
             )
     return [Member(number, as_arrays(every[number]), people[number], keys[number]) for number in range(runs)]
 

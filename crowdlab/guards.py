@@ -132,7 +132,7 @@ def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
         bad_place=jnp.where(reason > 0, signs.position[:, who], 0.0),
         bad_reason=reason,
         bad_amount=gravest(
-            (reason == THROWN, signs.kick[who]), (reason == UNSTABLE, step_ratio.max()), (reason == PRESSED, strain.max())
+            (reason == THROWN, signs.kick[who]), (reason == UNSTABLE, step_ratio[who]), (reason == PRESSED, strain[who])
         ),
         looks=due.astype(jnp.int32),
         long_looks=(step_ratio.max() > 1).astype(jnp.int32),
@@ -144,7 +144,8 @@ def _summed_up(step: Array, signs: Signs, limits: Limits) -> Health:
 
 
 def gravest(*cases: tuple[Array, Any]) -> Array:
-    """The value of the first case whose flag is set, 0 where none is. (jnp.select looks for it by sums, each a kernel to compile.)"""
+    """The value of the first case, flag and value of one shape, whose flag is set; 0 where none is."""
+    # jnp.select would look for the first flag by a reduction, one more kernel to compile.
     found = jnp.zeros_like(cases[0][1])
     for flag, value in reversed(cases):
         found = jnp.where(flag, value, found)
@@ -167,7 +168,8 @@ def broken(name: str, health: Health, kept: State, params: Params, world: World,
     step, agent = int(health.first_bad_step), int(health.bad_agent)
     x, y = (float(c) for c in np.asarray(health.bad_place))
     allowed = {UNSTABLE: params.limits.step_ratio, PRESSED: params.limits.overlap}.get(reason, 0.0)
-    most = float(np.max(np.asarray(allowed)))
+    own = np.broadcast_to(np.asarray(allowed), np.shape(kept.id))[np.asarray(kept.id) == agent]
+    most = float(own.max(initial=0.0))
     what = {
         LOST: "left the finite numbers",
         WALL: "went through a wall",

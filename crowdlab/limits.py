@@ -11,23 +11,31 @@ from crowdlab.state import Array, State, World
 
 
 def used(limits: Limits) -> bool:
-    """Whether any of the two acts at its present, concrete value; if not, a program may do without (see `Grid.limits`)."""
+    """Whether any of the two acts at its present, concrete value; if not, a program may do without (see `Grid.with_limits`)."""
     return bool(np.isfinite(np.asarray(limits.acceleration)).any() or (np.asarray(limits.separation) > 0).any())
 
 
-def cap(push: Vector, limits: Limits) -> tuple[Vector, Array]:
+def _held(grid: Grid | None) -> bool:
+    """Whether the program holds both; all pairs without a plan hold everything."""
+    return grid is None or grid.with_limits
+
+
+def cap(push: Vector, limits: Limits, grid: Grid | None) -> tuple[Vector, Array]:
     """Accelerations shortened to at most `limits.acceleration`, direction kept, and who is concerned, (N,) bool."""
+    free = push, jnp.zeros(push.x.shape, bool)
+    if not _held(grid):
+        return free
     most = jnp.asarray(limits.acceleration, push.x.dtype)
 
     def shortened() -> tuple[Vector, Array]:
         square = dot(push, push)
         over = square > most**2
         # A little less, so that rounding takes nobody above the limit. A square that overflows must not become a rest.
-        share = (1.0 - 2.0 * float(np.finfo(square.dtype).eps)) * most / root(jnp.where(over, square, 1.0))
+        share = (1.0 - 2.0 * float(np.finfo(square.dtype).eps)) * jnp.where(over, most, 1.0) / root(jnp.where(over, square, 1.0))
         share = jnp.where(jnp.isinf(square), jnp.nan, share)
         return where(over, share * push, push), over
 
-    return lax.cond(anywhere(jnp.isfinite(most).any()), shortened, lambda: (push, jnp.zeros(push.x.shape, bool)))
+    return lax.cond(anywhere(jnp.isfinite(most).any()), shortened, lambda: free)
 
 
 def separate(state: State, limits: Limits, listed: NeighbourList, world: World, grid: Grid | None) -> tuple[State, Array]:
@@ -39,6 +47,9 @@ def separate(state: State, limits: Limits, listed: NeighbourList, world: World, 
     References:
         Mueller, Heidelberger, Hennix & Ratcliff, J. Vis. Commun. Image Represent. 18 (2007) 109, section 3.3 (masses as weights).
     """
+    still = state.position, jnp.zeros_like(state.radius)
+    if not _held(grid):
+        return state, still[1]
     share = jnp.broadcast_to(jnp.asarray(limits.separation, state.radius.dtype), state.radius.shape)
 
     def apart() -> tuple[Array, Array]:
@@ -57,6 +68,5 @@ def separate(state: State, limits: Limits, listed: NeighbourList, world: World, 
         place = where(state.alive, world.wrap(state.position + shift), state.position)
         return place.stacked, jnp.sqrt(dot(shift, shift))
 
-    still = state.position, jnp.zeros_like(state.radius)
     place, shift = lax.cond(anywhere((share > 0).any()), apart, lambda: still)
     return state.with_(position=place), shift

@@ -10,8 +10,9 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from crowdlab.abreast import peoples, rows_of
 from crowdlab.neighbours import Grid
-from crowdlab.params import Params, peoples, rows_of
+from crowdlab.params import Params
 from crowdlab.state import Array, State, World
 from crowdlab.stepping import Frames, Run
 

@@ -147,7 +147,7 @@ class Params:
 
     @property
     def time_step(self) -> float:
-        """The concrete time step of the motion, s."""
+        """The concrete time step of the motion, s; the largest of several, which a run refuses."""
         return float(np.max(np.asarray(self.motion.dt)))
 
 
@@ -233,7 +233,8 @@ def _put(tree: Any, keys: list[str], value: Any) -> Any:
 def rescale(tree: T, path: str, mean: Any) -> T:
     """Copy of `tree` with one leaf moved to the mean `mean`; an (N,) leaf keeps its ratios.
 
-    A leaf whose mean is zero has no ratios to keep and becomes `mean` for everybody. Works on traced values.
+    A leaf whose mean is zero or infinite has no ratios to keep and becomes `mean` for everybody, and so does each that is moved to
+    infinity. Works on traced values.
 
     Raises:
         ParamError: unknown path (with the closest known one).
@@ -242,28 +243,20 @@ def rescale(tree: T, path: str, mean: Any) -> T:
     if old.ndim == 0:
         return replace(tree, path, jnp.asarray(mean, old.dtype))
     centre = old.mean()
-    ratio = jnp.where(centre == 0, 1.0, old / jnp.where(centre == 0, 1.0, centre))
+    keeps = (centre != 0) & jnp.isfinite(centre) & jnp.isfinite(mean)
+    ratio = jnp.where(keeps, old / jnp.where(keeps, centre, 1.0), 1.0)
     return replace(tree, path, (ratio * mean).astype(old.dtype))
 
 
-def rows_of(tree: T, rows: np.ndarray) -> T:
-    """The same tree for the people in these rows, in this order, on the host.
+def moved(tree: T, path: str, mean: Any) -> T:
+    """The same for concrete values, each of which must be allowed.
 
-    People are the last axis of every field that is not declared `static` or `single`; a leaf of shape () is everybody's.
+    Raises:
+        ParamError: unknown path, or somebody's value leaves its bounds when all keep their ratios.
     """
-    taken: Any = tree
-    if isinstance(taken, Mapping):
-        taken = {name: rows_of(value, rows) for name, value in taken.items()}
-    elif dataclasses.is_dataclass(taken) and not isinstance(taken, type):
-        taken = dataclasses.replace(taken, **{field.name: rows_of(getattr(taken, field.name), rows) for field in peoples(taken)})
-    elif np.ndim(taken):
-        taken = jnp.asarray(np.asarray(taken)[..., rows])
-    return taken
-
-
-def peoples(tree: Any) -> list[dataclasses.Field[Any]]:
-    """Fields of a dataclass that have a last axis of people, or may have one."""
-    return [field for field in dataclasses.fields(tree) if not {"static", "single"} & set(field.metadata)]
+    changed = rescale(tree, path, mean)
+    check_value(path, get(changed, path), spec_of(changed, path))
+    return changed
 
 
 def check(tree: Any) -> None:

@@ -7,11 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import limits, muster
+from crowdlab.abreast import rows_of
 from crowdlab.errors import ParamError
 from crowdlab.forces import base
-from crowdlab.neighbours import Grid, Need, enlarge, plan_grid
+from crowdlab.neighbours import Grid, Need, enlarge, has_all, plan_grid
 from crowdlab.neighbours.sizing import CLOSE_ROOM, FEW, ROOM
-from crowdlab.params import Params, rows_of, spec_of
+from crowdlab.params import Params, spec_of
 from crowdlab.scenario import Scenario
 from crowdlab.state import Health, State
 
@@ -37,9 +38,20 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
     if many < everybody:
         state = rows_of(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
-    return plan_grid(scenario.world, state, people, around, dt=params.time_step, fastest=expected)._replace(
-        copy_rows=many, limits=limits.used(params.limits), noise=params.motion.random()
-    )
+    return plan_grid(scenario.world, state, people, around, dt=params.time_step, fastest=expected)._replace(copy_rows=many)
+
+
+def parts(*params: Params) -> dict[str, bool]:
+    """Which parts a program must hold for any of these concrete parameters, by the names they have in Grid."""
+    return {
+        "with_limits": any(limits.used(one.limits) for one in params),
+        "with_noise": any(getattr(one.motion, "random", lambda: True)() for one in params),  # who does not say so may draw
+    }
+
+
+def bare(grid: Grid, *params: Params) -> Grid:
+    """The plan without the parts that none of these parameters asks for: right for runs with just these."""
+    return grid._replace(**parts(*params))
 
 
 def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) -> Grid:
@@ -51,12 +63,10 @@ def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) ->
     plans = [
         plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected, slack=1.25, tight=True) for _, state in members
     ]
-    room = [max(found) for found in zip(*map(room_of, plans), strict=True)]
-    capacity, touching, span, features = room
+    names = ("capacity", "touching", "span", "walls")
+    room = {name: max(sizes) for name, sizes in zip(names, zip(*map(room_of, plans), strict=True), strict=True)}
     half, rows = max(plan.half for plan in plans), max(int(state.id.shape[0]) for _, state in members)
-    acting, noisy = (any(found) for found in zip(*((limits.used(p.limits), p.motion.random()) for p, _ in members), strict=True))
-    size = {"capacity": capacity, "touching": touching, "span": span, "walls": features, "copy_rows": rows}
-    return plans[0]._replace(half=half, limits=acting, noise=noisy, **size)
+    return bare(plans[0]._replace(half=half, copy_rows=rows, **room), *(params for params, _ in members))
 
 
 def _expected(params: Params) -> float:
@@ -103,7 +113,7 @@ def thinned(scenario: Scenario, params: Params, state: State, grid: Grid, ahead:
     everybody, living = int(state.id.shape[0]), int(np.sum(np.asarray(state.alive)))
     rows = min(grid.copy_rows or everybody, everybody)
     if living > rows:
-        return plan(scenario, params, state)
+        return plan(scenario, params, state)._replace(with_limits=grid.with_limits, with_noise=grid.with_noise)
     fewer = muster.size(living, everybody)
     if (rows - fewer) * ahead <= COMPILING:
         return grid
@@ -129,6 +139,7 @@ def tightened(grid: Grid, health: Health, features: int, ahead: int) -> Grid:
     if not grid.half:  # few people: there is always room for some neighbours, and there are no spans
         least = least._replace(span=grid.span, capacity=min(people, ROOM), touching=min(people, CLOSE_ROOM))
     capacity, touching, span, features = map(min, room_of(enlarge(least, needed(health), people, features)), room)
+    touching = grid.touching if has_all(grid, people) else touching  # nobody counted
     if not any(2 * new <= old for new, old in zip((capacity, touching, span, features), room, strict=True)):
         return grid
     return grid._replace(capacity=capacity, touching=touching, span=span, walls=features)
@@ -139,27 +150,36 @@ def larger(grid: Grid, than: Grid) -> bool:
     return any(one > other for one, other in zip(room_of(grid), room_of(than), strict=True))
 
 
-def far_enough(grid: Grid, params: Params, state: State) -> bool:
-    """Whether this plan looks as far as every force does now, and has what is used of limits and noise."""
+def suffices(grid: Grid, params: Params, state: State) -> bool:
+    """Whether this plan looks as far as every force does now, and holds what acts of limits and noise."""
     people, around = base.reaches(params.forces, _stoutest(state))
-    return people <= grid.reach and around <= grid.wall_reach and not _lacks(grid, params)
+    return people <= grid.reach and around <= grid.wall_reach and not _lacking(grid, params)
 
 
-def _lacks(grid: Grid, params: Params) -> list[str]:
-    """Parts that the parameters ask for and a program by this plan would not have."""
-    asked = {"limits": limits.used(params.limits), "noise": params.motion.random()}
-    return [name for name, used in asked.items() if used and not getattr(grid, name)]
+def _lacking(grid: Grid, *params: Params) -> list[str]:
+    return [part for part, asked in parts(*params).items() if asked and not getattr(grid, part)]
 
 
-def wide_enough(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
+def check_parts(name: str, grid: Grid, params: Sequence[Params]) -> None:
+    """Raises ParamError where a grid that the user gave is for programs without something that acts in a run."""
+    lacking = _lacking(grid, *params)
+    if lacking:
+        what = {"with_limits": "limits.acceleration or limits.separation acts", "with_noise": "the motion draws random numbers"}
+        cure = ", ".join(f"{part}=True" for part in lacking)
+        raise ParamError(
+            f"{name}: {' and '.join(what[part] for part in lacking)} in this run, and the grid given is for programs without. "
+            f"Pass grid=grid._replace({cure}), or leave grid out."
+        )
+
+
+def sufficient(scenario: Scenario, params: Params, state: State, grid: Grid | None, given: Grid | None) -> Grid:
     """The grid if the present parameters can do with it, else a new plan. Raises ParamError for a grid that the user gave."""
-    if grid is not None and far_enough(grid, params, state):
+    if grid is not None and suffices(grid, params, state):
         return grid
     if grid is not None and given is not None:
         people, around = base.reaches(params.forces, _stoutest(state))
-        without = "".join(f", without {name}" for name in _lacks(grid, params))
         raise ParamError(
             f"{scenario.name}: the forces look {people:.3g} m for people and {around:.3g} m for walls; the grid given was planned for "
-            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m{without}. Plan another with simulation.plan, or leave grid out."
+            f"{grid.reach:.3g} m and {grid.wall_reach:.3g} m. Plan another with simulation.plan, or leave grid out."
         )
     return plan(scenario, params, state)

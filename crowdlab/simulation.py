@@ -15,8 +15,8 @@ from crowdlab.errors import CapacityError, CommandError, CrowdlabError
 from crowdlab.guards import broken
 from crowdlab.muster import muster
 from crowdlab.neighbours import Grid, with_wall_table
-from crowdlab.params import Params, as_arrays, rescale
-from crowdlab.planning import far_enough, larger, plan, repaired, thinned, tightened, wide_enough
+from crowdlab.params import Params, as_arrays, moved
+from crowdlab.planning import bare, check_parts, larger, plan, repaired, suffices, sufficient, thinned, tightened
 from crowdlab.scenario import Scenario
 from crowdlab.state import Array, State
 from crowdlab.stepping import Frames, Run, rollout, step
@@ -26,7 +26,7 @@ from crowdlab.stepping import Frames, Run, rollout, step
 PROGRAMS = 40
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
-__all__ = ["Frames", "Run", "chunks", "far_enough", "plan", "rollout", "simulate", "step", "trusted"]
+__all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "suffices", "trusted"]
 
 
 def forget_programs() -> None:
@@ -39,7 +39,7 @@ def forget_programs() -> None:
 
 def steps_of_piece(every: int) -> int:
     """Steps that are run before their health is looked at: whole frames of `every` steps, about PIECE of them."""
-    return max(every, PIECE - PIECE % max(every, 1))
+    return max(every, PIECE - PIECE % every)
 
 
 def trusted(
@@ -122,11 +122,15 @@ def chunks(
     if chunk < 1:
         raise CrowdlabError(f"{scenario.name}: chunk = {chunk} steps: allowed are 1 and more. Give such a number.")
     given, now, last = grid, first, first + steps
+    stages = _stages(params, moves)
+    if given is not None:
+        check_parts(scenario.name, given, stages)
     loose, tight = given is None, False  # whether room may be taken away: not from a grid given, nor again after it was missed
     while now < last:
         for move in moves.pop(now, ()):
-            params = rescale(params, move.path, move.value[0])
-        grid = wide_enough(scenario, params, state, grid, given)
+            params = moved(params, move.path, move.value[0])
+        grid = sufficient(scenario, params, state, grid, given)
+        grid = bare(grid, *stages) if given is None else grid
         ahead = min([last, now + chunk, *moves]) - now
         ahead, stride, due = _to_frame(ahead, (now - first) % every, every)
         queue = CommandQueue.of([c for c in people_orders if now <= c.step < now + ahead], capacity=8 if people_orders else 0)
@@ -144,6 +148,15 @@ def chunks(
             grid = tightened(used, run.health, walls.feature_count(scenario.world), last - now)
             tight = tight or grid != used
         yield run if due else _without_frames(run)
+
+
+def _stages(params: Params, moves: dict[int, list[Command]]) -> list[Params]:
+    """The parameters at the start and after each of the moves."""
+    stages = [params]
+    for when in sorted(moves):
+        for move in moves[when]:
+            stages.append(moved(stages[-1], move.path, move.value[0]))
+    return stages
 
 
 def _without_frames(run: Run) -> Run:
@@ -210,13 +223,14 @@ def simulate(
         every: save a frame and the observables every so many steps.
         observe: names in OBSERVABLES.
         commands: orders, carried out at their absolute step.
-        grid: leave out to have it planned, and enlarged and re-run if a list overflows.
+        grid: leave out to have it planned, and enlarged and re-run if a list overflows. A given one must hold what acts in the run.
 
     Returns:
         Run with `steps // every` frames.
 
     Raises:
-        ParamError: a value outside its bounds, a step too long for a drive, or a force that looks farther than the grid given.
+        ParamError: a value outside its bounds, a step too long for a drive, a force that looks farther than the grid given, or noise
+            or limits that act where it is for programs without.
         CrowdlabError: `steps` is no multiple of `every` or beyond what can be counted, an unknown observable, or people placed in another
             precision.
         CommandError: an order that names what does not exist, or that the run would end before.

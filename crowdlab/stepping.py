@@ -59,11 +59,9 @@ def step(
     into chunks equals one long run. With keys (R,) the rows are those of R runs abreast.
     """
     old = orders.apply(queue, with_people(state, params))
-    limited, noisy = (True, True) if grid is None else (grid.limits, grid.noise)
 
     def felt(now: State, near: Neighbours) -> tuple[Vector, Array]:
-        push = base.total(params, now, near, world)
-        return cap(push, params.limits) if limited else (push, jnp.zeros(push.x.shape, bool))
+        return cap(base.total(params, now, near, world), params.limits, grid)
 
     near = measure(listed, old, world, grid)
     push, capped = felt(old, near)
@@ -71,8 +69,9 @@ def step(
     def again(now: State) -> Vector:  # the first place that a motion asks for is where `push` is known already
         return push if now is old else felt(now, measure(listed, now, world, grid))[0]
 
-    moved = params.motion(old, again, world, fold(key, old.step) if noisy else None)
-    moved, shift = separate(moved, params.limits, listed, world, grid) if limited else (moved, jnp.zeros_like(moved.radius))
+    draws = grid is None or grid.with_noise
+    moved = params.motion(old, again, world, fold(key, old.step) if draws else None)
+    moved, shift = separate(moved, params.limits, listed, world, grid)
     health = examine(old, moved, push, near, params, listed, world, capped=capped, shift=shift, runs=count(key))
     return arrive(moved, old.position, world), health
 
@@ -119,10 +118,10 @@ def rollout(
     every: int = 1,
     observe: tuple[str, ...] = (),
 ) -> Run:
-    """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data.
+    """Compiled core (`lax.scan`). Safe under jit, vmap and grad; never raises on data: trouble is in `Run.health`.
 
-    Static: `grid`, `steps`, `every`, `observe`; all else is traced. `steps` is a multiple of `every`. Trouble is in `Run.health`.
-    With keys (R,) the rows are those of R runs abreast: series (F, R, ...) and health (R,) are then of each run, and frames hold all rows.
+    Static: `grid`, which must do for the parameters (`planning.suffices`), `steps`, a multiple of `every`, and `observe`; all else is
+    traced. With keys (R,) the rows are those of R runs abreast: series (F, R, ...) and health (R,) are then of each run.
     """
     ties, runs, (frames, per_list, rest) = tie_directions(state.id, key), count(key), _cut(steps, every, grid)
 

@@ -12,6 +12,7 @@ from scenes import make_params, make_scenario, make_state, make_world
 import crowdlab
 from crowdlab import checks
 from crowdlab import params as numbers
+from crowdlab.abreast import peoples
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import chunks, simulate
@@ -100,7 +101,7 @@ def test_steps_that_cannot_be_counted(way: Callable[..., None], step: Any, words
 WHOLE = ("id", "group", "goal", "arrived")
 
 
-@pytest.mark.parametrize("field", [field.name for field in numbers.peoples(State)])
+@pytest.mark.parametrize("field", [field.name for field in peoples(State)])
 def test_arrays_of_another_kind_or_length(field: str, scene: Scenario) -> None:
     right = getattr(scene.state, field)
     kinds = [jnp.int8, jnp.float32] if field in WHOLE else [jnp.int32, jnp.float16]

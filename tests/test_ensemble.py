@@ -61,6 +61,9 @@ def test_each_run_is_the_one_that_it_would_be_alone(cells: bool, monkeypatch: py
     faster = numbers.replace(scenario.params, "people.desired_speed", jnp.asarray(2.0, jnp.float32))
     own = numbers.replace(scenario.params, "forces.repulsion.falloff", jnp.linspace(0.05, 0.1, 14).astype(jnp.float32))
     quiet = numbers.replace(scenario.params, "switches.repulsion", jnp.asarray(0.0, jnp.float32))
+    # One run has no noise among those that have, one has limits that act among those that have none.
+    quiet = numbers.replace(quiet, "motion.noise", jnp.asarray(0.0, jnp.float32))
+    faster = numbers.replace(faster, "limits.separation", jnp.asarray(0.4, jnp.float32))
     params = [scenario.params, faster, quiet, scenario.params, own]
     assert (ensemble.plan_for_all(scenario, list(zip(params, states, strict=True))).half > 0) is cells
     many = simulate_many(scenario, keys, 60, params=params, states=states, every=20, observe=OBSERVED)

@@ -340,3 +340,19 @@ def test_every_parameter_vmaps_over_its_range() -> None:
     for row, value in zip(rows, together, strict=True):
         one = terms(row, state, world)[1]
         np.testing.assert_allclose(value, one, rtol=1e-5, atol=1e-5 * float(jnp.abs(one).max()))
+
+
+def test_one_number_for_all_gives_the_bits_of_one_for_each() -> None:
+    """XLA would divide by a scalar otherwise than by an array; the same run beside others has the array."""
+    place = np.random.default_rng(4).uniform((-3.0, 0.1), (4.9, 4.0), (64, 2))
+    odd = {
+        "driving.relaxation_time": 0.37,
+        "driving.braking_distance": 0.7,
+        "repulsion.falloff": 0.083,
+        "wall_repulsion.falloff": 0.071,
+    }
+    params = make_params(None, {f"forces.{path}": value for path, value in odd.items()})
+    own = dataclasses.replace(params, forces=jax.tree.map(lambda leaf: jnp.full(64, leaf), params.forces))
+    state, world = make_state(place, (0.3, -0.7), goal=np.arange(64) % 2), surroundings()
+    for one, other in zip(*(jax.tree.leaves(terms(given, state, world)) for given in (params, own)), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
+from crowdlab import guards
 from crowdlab import params as numbers
 from crowdlab.errors import NonFiniteError, RunError, UnstableError
 from crowdlab.guards import EVERY
@@ -206,3 +208,26 @@ def test_ten_milliseconds_are_too_long_for_haste_at_a_door() -> None:
     ) as error:
         list(hasty("one_door", 2.0, 0.01))
     assert "motion.dt (now 0.01 s; springs and drags are stable below 0.00" in str(error.value)
+
+
+def test_a_bound_of_ones_own_is_named_with_ones_own_numbers() -> None:
+    """Who is worst is so by the own limit; the message tells that person's overlap and that person's limit."""
+    state = make_state([(0.0, 0.0), (5.0, 0.0)])
+    nothing = jnp.zeros(2)
+    signs = guards.Signs(
+        id=state.id,
+        alive=state.alive,
+        position=state.position,
+        reason=jnp.zeros(2, jnp.int32),
+        move=nothing,
+        kick=nothing,
+        step_ratio=nothing,
+        strain=jnp.asarray([0.5, 0.3]),
+        capped=nothing > 0,
+        separated=nothing > 0,
+    )
+    params = numbers.replace(make_params(), "limits.overlap", jnp.asarray([0.9, 0.1]))
+    health = guards._summed_up(jnp.asarray(EVERY), signs, params.limits)
+    assert float(health.strain) == 0.5
+    error = guards.broken("scene", health, state, params, make_world(), None)
+    assert str(error).startswith("scene: agent 1 overlapped by 0.3 of the radii (limits.overlap = 0.1) at step 50; it was seen in")

@@ -1,5 +1,6 @@
 """Limits that act: the cap on accelerations and the pass that moves overlapping bodies apart; both off by default, both counted."""
 
+import math
 from typing import Any
 
 import jax
@@ -26,7 +27,7 @@ QUIET: dict[str, Any] = {"switches.driving": 0.0, "switches.repulsion": 0.0, "sw
 def test_nobody_is_accelerated_beyond_the_cap() -> None:
     push = Vector.of(real(np.random.default_rng(1).normal(0, 40, (2, 4096))))
     most = real(np.random.default_rng(2).uniform(0, 60, 4096))
-    held, who = jax.jit(cap)(push, Limits(acceleration=most))
+    held, who = jax.jit(cap)(push, Limits(acceleration=most), None)
     size, before, one = (np.hypot(*np.asarray(v, float)) for v in (held, push, (most, 0 * most)))
     assert (np.asarray(who) == (before > one)).mean() > 0.999  # all but those on the limit, in single precision
     assert 0.2 < np.asarray(who).mean() < 0.8
@@ -39,13 +40,22 @@ def test_nobody_is_accelerated_beyond_the_cap() -> None:
 
 def test_no_cap_is_no_change() -> None:
     push = Vector.of(real([[1e30, 0.0, -3.0], [1e30, 0.0, 4.0]]))
-    same, who = jax.jit(cap)(push, Limits())
+    same, who = jax.jit(cap)(push, Limits(), None)
     assert (np.asarray(same) == np.asarray(push)).all()
     assert not who.any()
 
 
+def test_the_slope_of_a_cap_is_finite_beside_somebody_who_has_none() -> None:
+    most = real([math.inf, 5.0, 5.0])
+
+    def sum_of_held(push: jax.Array) -> jax.Array:
+        return cap(Vector(x=push, y=jnp.zeros_like(push)), Limits(acceleration=most), None)[0].x.sum()
+
+    np.testing.assert_allclose(jax.grad(sum_of_held)(real([3.0, 9.0, 3.0])), [1.0, 0.0, 1.0], atol=1e-6)
+
+
 def test_what_overflows_does_not_become_a_rest() -> None:
-    held, _ = cap(Vector.of(real([[1e25], [0.0]])), Limits(acceleration=3.0))
+    held, _ = cap(Vector.of(real([[1e25], [0.0]])), Limits(acceleration=3.0), None)
     assert not np.isfinite(np.asarray(held)).any()
 
 

@@ -9,6 +9,7 @@ import pytest
 from scenes import make_params, make_scenario, make_state, make_world, shuffled
 
 from crowdlab import muster, params, planning
+from crowdlab.abreast import rows_of
 from crowdlab.commands import Command, Kind
 from crowdlab.errors import NonFiniteError
 from crowdlab.observe import total
@@ -106,10 +107,10 @@ def test_the_order_of_places_changes_no_bit(scene: Scenario, whole: Run, sorting
 def test_a_copy_is_those_rows_and_goes_back_to_them(scene: Scenario) -> None:
     """By declaration and not by shape: two people, for whom (2, N) and the (2,) of a run look alike."""
     state = make_state([(0.0, 0.0), (1.0, 5.0)], [(0.1, 0.2), (0.3, 0.4)], mass=[60.0, 70.0])
-    turned = params.rows_of(state, np.array([1, 0]))
+    turned = rows_of(state, np.array([1, 0]))
     same(turned, shuffled(state, np.array([1, 0])))
     tree = make_params(None, {"people.desired_speed": [1.0, 2.0], "forces.contact.friction": [3.0, 4.0]})
-    copy = params.rows_of(tree, np.array([1]))
+    copy = rows_of(tree, np.array([1]))
     assert (copy.people.desired_speed.tolist(), copy.forces["contact"].friction.tolist()) == ([2.0], [4.0])
     assert copy.forces["contact"].compression is tree.forces["contact"].compression
 
@@ -172,5 +173,5 @@ def test_observables_add_in_one_order(scene: Scenario) -> None:
     expected = jax.jit(total)(values, state)
     np.testing.assert_allclose(expected, values[:, alive].astype(float).sum(1), rtol=1e-5)
     for rows in (generator.permutation(MANY), np.flatnonzero(alive), generator.permutation(np.flatnonzero(alive))):
-        same(jax.jit(total)(values[:, rows], params.rows_of(state, rows)), expected)
-        same(total(values[0, rows], params.rows_of(state, rows)), expected[0])
+        same(jax.jit(total)(values[:, rows], rows_of(state, rows)), expected)
+        same(total(values[0, rows], rows_of(state, rows)), expected[0])

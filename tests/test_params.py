@@ -131,6 +131,28 @@ def test_rescale_from_and_to_zero() -> None:
     np.testing.assert_array_equal(params.get(params.rescale(tree, SPEED, 0.0), SPEED), 0.0)  # zero means zero
 
 
+@pytest.mark.parametrize(
+    ("old", "mean", "new"),
+    [
+        ([math.inf, 1.0], 0.5, [0.5, 0.5]),
+        ([math.inf, math.inf], 0.5, [0.5, 0.5]),
+        ([0.5, 0.0], math.inf, [math.inf, math.inf]),
+        ([0.5, 1.5], math.inf, [math.inf, math.inf]),
+    ],
+)
+def test_what_is_or_becomes_infinite_has_no_ratios(old: list[float], mean: float, new: list[float]) -> None:
+    for path in ("limits.acceleration", "motion.speed_factor"):
+        tree = params.replace(crowd(), path, jnp.asarray(old))
+        np.testing.assert_array_equal(params.get(params.moved(tree, path, mean), path), new)
+
+
+def test_nobody_is_moved_out_of_the_bounds() -> None:
+    tree = params.replace(crowd(), "limits.separation", jnp.asarray([0.2, 1.0]))
+    np.testing.assert_allclose(params.get(params.moved(tree, "limits.separation", 0.3), "limits.separation"), [0.1, 0.5])
+    with pytest.raises(ParamError, match=r"limits\.separation = 1\.66667: allowed 0 to 1"):
+        params.moved(tree, "limits.separation", 1.0)
+
+
 def test_rescale_can_be_traced_and_differentiated() -> None:
     tree = params.replace(crowd(), SPEED, jnp.asarray([1.0, 3.0]))
     slope = jax.jit(jax.jacfwd(lambda mean: params.get(params.rescale(tree, SPEED, mean), SPEED)))(2.0)

@@ -1,6 +1,8 @@
 """The plan of a run: made anew when it has become far too large, to the same bits, and not again and again."""
 
+import dataclasses
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -152,31 +154,56 @@ def test_rows_go_only_where_it_pays(living: int) -> None:
     assert after(1.0, of=grid._replace(copy_rows=16)).copy_rows == rows  # more live than there are rows
 
 
-def test_a_program_without_limits_and_noise_gives_the_same_bits_and_is_not_taken_where_they_act() -> None:
-    scene = parting()
-    bare = planning.plan(scene, scene.params, scene.state)
-    assert (bare.limits, bare.noise) == (False, False)
-    ends = [
-        simulation.simulate(scene, None, KEY, 20, every=20, grid=grid).final
-        for grid in (bare, bare._replace(limits=True, noise=True))
-    ]
+def pressed(motion: str) -> Scenario:
+    """People in contact with each other and with walls."""
+    generator = np.random.default_rng(7)
+    place = np.stack(np.meshgrid(np.arange(6) * 0.48, np.arange(4) * 0.48), -1).reshape(-1, 2)
+    state = make_state(place + generator.uniform(-0.02, 0.02, (24, 2)), (0.6, 0.0), goal=0)
+    world = make_world([[(-0.4, -0.4), (3.0, -0.4)], [(3.0, -0.4), (3.2, 1.9)]], [(9.0, 9.0)])
+    return make_scenario(world, state, make_params(None, {"motion.dt": 0.002, "people.desired_speed": 1.3}, motion=motion))
+
+
+@pytest.mark.parametrize(("motion", "half"), [("walking", 2), pytest.param("runge_kutta", 0, marks=pytest.mark.slow)])
+def test_a_program_without_what_does_not_act_gives_the_same_bits(motion: str, half: int) -> None:
+    scene = pressed(motion)
+    full = planning.plan(scene, scene.params, scene.state)._replace(half=half, refresh=8)
+    bare = planning.bare(full, scene.params)
+    assert (full.with_limits, full.with_noise, bare.with_limits, bare.with_noise) == (True, True, False, False)
+    ends = [simulation.simulate(scene, None, KEY, 60, every=60, grid=grid).final for grid in (full, bare)]
     for one, other in zip(*map(jax.tree.leaves, ends), strict=True):
         assert np.asarray(one).tobytes() == np.asarray(other).tobytes()
-    for path, value, part in (
-        ("limits.separation", 0.5, "limits"),
-        ("limits.acceleration", 9.0, "limits"),
-        ("motion.noise", 0.1, "noise"),
-    ):
-        moved = params.replace(scene.params, path, value)
-        assert getattr(planning.plan(scene, moved, scene.state), part)
-        assert not planning.far_enough(bare, moved, scene.state)
-        with pytest.raises(ParamError, match=rf"planned for .* m, without {part}\. Plan another"):
-            simulation.simulate(scene, moved, KEY, 20, grid=bare)
 
 
-def test_noise_that_is_set_on_the_way_is_felt() -> None:
+ACTING = (("limits.separation", 0.5, "limits"), ("limits.acceleration", 9.0, "limits"), ("motion.noise", 0.3, "noise"))
+
+
+@pytest.mark.parametrize(("path", "value", "part"), ACTING)
+def test_what_acts_at_some_time_is_compiled_in_and_missed_in_words(path: str, value: float, part: str) -> None:
     scene = parting()
-    order = Command(10, Kind.SET, (0.3, 0.0), path="motion.noise")
-    still, shaken = (simulation.simulate(scene, None, KEY, 20, every=10, commands=orders) for orders in ((), (order,)))
-    np.testing.assert_array_equal(still.frames.position[0], shaken.frames.position[0])
-    assert np.abs(still.frames.position[1] - shaken.frames.position[1]).max() > 1e-3
+    bare = planning.bare(planning.plan(scene, scene.params, scene.state), scene.params)
+    moved, order = params.replace(scene.params, path, value), Command(10, Kind.SET, (value, 0.0), path=path)
+    assert getattr(planning.bare(bare, scene.params, moved), f"with_{part}")
+    assert not planning.suffices(bare, moved, scene.state)
+    for numbers, orders in ((moved, ()), (scene.params, (order,))):
+        with pytest.raises(
+            ParamError, match=rf"and the grid given is for programs without\. Pass grid=grid\._replace\(with_{part}=True\)"
+        ):
+            simulation.simulate(scene, numbers, KEY, 20, grid=bare, commands=orders)
+
+
+@pytest.mark.parametrize(("path", "value"), [("limits.acceleration", 1e-4), ("motion.noise", 0.01)])
+def test_what_is_set_on_the_way_acts_from_then_on(path: str, value: float) -> None:
+    scene = parting()
+    full = planning.plan(scene, scene.params, scene.state)
+    order = Command(10, Kind.SET, (value, 0.0), path=path)
+    free = simulation.simulate(scene, None, KEY, 20, every=10, grid=full)
+    planned, given = (simulation.simulate(scene, None, KEY, 20, every=10, commands=(order,), grid=grid) for grid in (None, full))
+    np.testing.assert_array_equal(planned.frames.position, given.frames.position)
+    np.testing.assert_array_equal(planned.frames.position[0], free.frames.position[0])
+    assert (planned.frames.position[1] != free.frames.position[1]).any()
+
+
+def test_a_motion_that_does_not_say_whether_it_draws_is_given_a_key() -> None:
+    scene = parting()
+    silent = dataclasses.replace(scene.params, motion=SimpleNamespace(dt=0.02))
+    assert planning.parts(silent)["with_noise"]

@@ -14,6 +14,7 @@ import pytest
 from scenes import make_params, make_scenario, make_state, make_world
 
 from crowdlab import params, simulation
+from crowdlab.abreast import rows_of
 from crowdlab.checks import check_run
 from crowdlab.commands import Command, CommandQueue, Kind
 from crowdlab.errors import CommandError, CrowdlabError, NonFiniteError, ParamError
@@ -258,7 +259,7 @@ def test_an_observable_of_single_rows_is_refused(law: Any, begin: Any, scene: Sc
 
 def test_observables_are_tried_with_those_who_run(scene: Scenario) -> None:
     few = np.arange(5)
-    check_run(scene, params.rows_of(scene.params, few), STEPS, 1, WATCHED, params.rows_of(scene.state, few))
+    check_run(scene, rows_of(scene.params, few), STEPS, 1, WATCHED, rows_of(scene.state, few))
 
 
 def mean_place(state: Any, near: Any, world: Any, params: Any) -> Any:

@@ -14,7 +14,7 @@ from crowdlab.commands import CommandQueue
 from crowdlab.ensemble import Group, Member, advance, groups
 from crowdlab.forces import base
 from crowdlab.params import Params, as_arrays, replace
-from crowdlab.planning import plan_for_all
+from crowdlab.planning import bare, plan_for_all
 from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Run, chunks, plan, trusted
 from crowdlab.state import State
@@ -73,7 +73,7 @@ class Crowd:
         """Everybody in the hall, and a plan for their neighbours."""
         self.scenario, self.params, self.start = walking(self.task)
         self.key, self.queue = jax.random.key(self.task.seed), CommandQueue.of((), 0)
-        self.grid = plan(self.scenario, self.params, self.start)
+        self.grid = bare(plan(self.scenario, self.params, self.start), self.params)
         self.restart()
         reach, _ = base.reaches(self.params.forces, RADIUS)
         return {"dt": float(self.params.motion.dt), "reach": reach, **device()}

@@ -93,7 +93,10 @@ def run(options: argparse.Namespace) -> int:
     task = _task(options)
     _make(task.folder)
     path = task.folder / RECORDING
-    print(f"{task.scenario.title or task.scenario.name}, seed {task.seed}; the first steps wait for the compiler", flush=True)
+    print(
+        f"{task.scenario.title or task.scenario.name}, seed {task.seed}; the first steps may have to wait for the compiler",
+        flush=True,
+    )
     if warning := report.too_long(task.params, task.scenario.state):
         print(f"crowdlab: {warning}", file=sys.stderr)
     recorder = Recorder(path, task.scenario, task.params, seed=task.seed, every=task.every, observe=SHOWN, overwrite=options.force)
@@ -175,7 +178,7 @@ def _moved(params: Params, setting: str) -> Params:
     if not sign or math.isnan(value):
         raise CrowdlabError(f"--set {setting}: allowed is PATH=NUMBER, as in forces.repulsion.strength=1500. Correct the number.")
     parameters.check_value(path, value, parameters.spec_of(params, path))
-    return parameters.rescale(params, path, value)
+    return parameters.moved(params, path, value)
 
 
 def _positive(given: float | None, default: float, name: str, unit: str) -> float:

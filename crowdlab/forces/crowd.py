@@ -46,7 +46,7 @@ class Driving:
             return state.desired_speed * (jnp.where(slows, distance, 1.0) / jnp.where(slows, braking, 1.0))
 
         speed = lax.cond(jnp.any(braking > 0), eased, lambda: state.desired_speed)
-        return (desired_direction(state, world) * speed - state.velocity) / self.relaxation_time
+        return (desired_direction(state, world) * speed - state.velocity) * inverse(self.relaxation_time)
 
     def reach(self, radius: float) -> float:
         """A drive looks at nobody."""

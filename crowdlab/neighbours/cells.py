@@ -9,7 +9,7 @@ from crowdlab.state import Array, State, World
 
 
 class Grid(NamedTuple):
-    """The static plan: the ONE place where array shapes are decided. Hashable, printable."""
+    """The static plan: the ONE place where array shapes, and what a program holds, are decided. Hashable, printable."""
 
     columns: int
     rows: int
@@ -23,9 +23,9 @@ class Grid(NamedTuple):
     skin: float  # m, how much farther the lists look
     refresh: int  # steps between two lists
     copy_rows: int = 0  # rows of the copy that the loop runs on (see muster.py); 0 takes everybody's
-    # Most runs do without these, which spares a quarter of the compiling:
-    limits: bool = True  # whether the program holds the cap and the parting of limits.py
-    noise: bool = True  # whether it draws random numbers at each step
+    # Whether the program holds these; `planning.bare` takes out what does not act, which spares compiling it.
+    with_limits: bool = True  # the cap and the parting of limits.py
+    with_noise: bool = True  # random numbers at each step
 
 
 def cells_of(position: Array, world: World, columns: int, rows: int) -> tuple[Array, Array]:

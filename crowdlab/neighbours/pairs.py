@@ -44,7 +44,7 @@ class Pairs:
 class Neighbours(Pairs):
     """Everybody within the reach, those who touch once more, and the walls. Forces read this and never the grid."""
 
-    touching: Pairs  # only those whose bodies overlap: a shorter list, for laws of contact
+    touching: Pairs  # only those whose bodies overlap, for laws of contact: a shorter list, or the same (see NeighbourList)
     walls: walls.Walls
 
 

@@ -15,7 +15,7 @@ from crowdlab.neighbours.cells import Grid
 from crowdlab.neighbours.lists import Need, wall_candidates
 from crowdlab.state import Array, State, World
 
-FEW = 300  # people; up to here all are compared with all (a twentieth faster at 100, as fast here, slower beyond)
+FEW = 300  # people; up to here all are compared with all (faster below, slower beyond: the table in the README)
 ROOM = 32  # neighbours that these small crowds always have room for, which costs less than compiling anew
 CLOSE_ROOM = 12  # touching neighbours that they always have room for
 

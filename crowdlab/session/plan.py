@@ -34,6 +34,4 @@ def plan_with_room(scenario: Scenario, params: Params, state: State) -> Grid:
         capacity=max(grid.capacity, min(state.id.size, 8 * math.ceil(packed / 8))),
         touching=max(grid.touching, min(state.id.size, PACKED)),
         walls=max(grid.walls, min(walls.feature_count(world), int(need.walls) + 2)),
-        limits=True,
-        noise=True,
     )

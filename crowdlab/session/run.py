@@ -97,7 +97,7 @@ class Session:
             self.log = []
             self.series = {name: np.zeros(0) for name in ("t", *self.observe)}
             for path, value in self._moved.items():
-                self.params = parameters.rescale(self.params, path, value)
+                self.params = parameters.moved(self.params, path, value)
                 self.log.append(Command(step=self.step, kind=Kind.SET, value=(value, 0.0), path=path))
 
     @property
@@ -174,7 +174,7 @@ class Session:
             moved = self.params
             for command in due:
                 if command.kind == Kind.SET:
-                    moved = parameters.rescale(moved, command.path, command.value[0])
+                    moved = parameters.moved(moved, command.path, command.value[0])
             try:
                 run = self._compute(moved, due)
             except BaseException:
@@ -193,7 +193,7 @@ class Session:
 
     def _compute(self, params: Params, due: list[Command]) -> Run:
         """One trusted chunk. The plan is kept, so that every chunk runs the same compiled program, until a reach outgrows it."""
-        if self.grid is None or not simulation.far_enough(self.grid, params, self.state):
+        if self.grid is None or not simulation.suffices(self.grid, params, self.state):
             self.grid = plan_with_room(self.scenario, params, self.state)
             self.plans += 1
         run, grid = simulation.trusted(
