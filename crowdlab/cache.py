@@ -1,24 +1,30 @@
-"""Compiled programs kept on disk, so that a second start need not compile again.
+"""Compiled programs and long computed arrays kept on disk, so that a second start need not make them again.
 
-JAX does the keeping (its persistent compilation cache); here is where, for whom, and how to be rid of it. A program is kept for one kind
+JAX keeps the programs (its persistent compilation cache); here is where, for whom, and how to be rid of it. A program is kept for one kind
 of processor and one version of JAX; another finds another folder. Importing crowdlab changes nothing: the command line, and through it
 the lab, set what JAX reads from the environment, and what the user has set there stays.
 """
 
+import contextlib
+import functools
 import hashlib
+import io
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import platformdirs
 
+MOST = 500_000_000  # bytes of arrays that are kept; the ones used longest ago go first
 PLACE = "CROWDLAB_CACHE"  # environment variable: another folder; empty: keep nothing
 
 
 def folder(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """Where the compiled programs of every machine are; None when nothing shall be kept."""
+    """Where everything is, programs of every machine and arrays; None when nothing shall be kept."""
     place = environment.get(PLACE)
     if place is None:
         return Path(platformdirs.user_cache_dir("crowdlab", appauthor=False)) / "compiled"
@@ -45,6 +51,61 @@ def settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     }
     unset = {"TF_CPP_MIN_LOG_LEVEL"} if environment.get("TF_CPP_MIN_LOG_LEVEL", "1") == "1" else set()
     return {name: value for name, value in wanted.items() if name in unset or name not in environment}
+
+
+def recalled(name: str, given: Sequence[object], rooms: Sequence[str], make: Callable[[], np.ndarray]) -> np.ndarray:
+    """What `make` gives, kept under `name`: made anew unless the very same was made before, by the same program.
+
+    `given` is all that it depends on (arrays, and what has an exact repr), `rooms` are the rooms of this package whose code makes it. What
+    is read back has a checksum; a damaged or unreadable file counts as none, and where nothing can be written nothing is kept.
+    """
+    place = folder()
+    if place is None:
+        return make()
+    path = place / name / f"{_digest([*given, np.__version__, _code(tuple(rooms))])}.npy"
+    with contextlib.suppress(OSError, ValueError, EOFError):
+        content = path.read_bytes()
+        if content[:32] == hashlib.sha256(content[32:]).digest():
+            os.utime(path)
+            return np.asarray(np.load(io.BytesIO(content[32:]), allow_pickle=False))
+    made = make()
+    buffer = io.BytesIO()
+    np.save(buffer, made, allow_pickle=False)
+    with contextlib.suppress(OSError):
+        _write(path, hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue())
+    return made
+
+
+def _write(path: Path, content: bytes) -> None:
+    """A file that is there as a whole or not at all, for many processes at once; the oldest make room."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+        file.write(content)
+    Path(file.name).replace(path)
+    files = sorted(path.parent.glob("*.npy"), key=lambda one: one.stat().st_mtime, reverse=True)
+    used = 0
+    for one in files:
+        used += one.stat().st_size
+        if used > MOST and one != path:
+            one.unlink(missing_ok=True)
+
+
+def _digest(given: Sequence[object]) -> str:
+    """A name for values: equal for equal types, shapes and bytes only."""
+    result = hashlib.sha256()
+    for value in given:
+        told = f"array {value.dtype.str} {value.shape}" if isinstance(value, np.ndarray) else f"{type(value).__name__} {value!r}"
+        result.update(f"{len(told)} {told}".encode())
+        if isinstance(value, np.ndarray):
+            result.update(np.ascontiguousarray(value).tobytes())
+    return result.hexdigest()
+
+
+@functools.cache
+def _code(rooms: tuple[str, ...]) -> str:
+    """A name for the code of some rooms."""
+    files = sorted(path for room in rooms for path in (Path(__file__).parent / room).rglob("*.py"))
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in files)).hexdigest()
 
 
 def size(place: Path) -> tuple[int, int]:

@@ -64,8 +64,10 @@ class World:
     goals: Array  # (G, E, 2, 2) m, edges of each goal; a point is one of no length; padded by such in the middle of the last
     goal_leaves: Array  # (G,) bool: people who reach it leave the scene (exit) or stand (target)
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
-    ways: Array  # (G, 3, rows, columns): unit vector towards the goal; 1 where it is in plain sight, -1 at walls
+    ways: Array  # (G * Z, 3, rows, columns): unit vector towards the goal, for each size; 1 where it is in plain sight, -1 at walls
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
+    # (Z - 1,) m: radius from which on a body has the next of Z sizes; people of one size fit through the same doors
+    ways_sizes: Any = dataclasses.field(default_factory=lambda: np.zeros((0,)))
     # (entries,) int32: wall features near each cell of a raster, cell after cell
     near_walls: Any = dataclasses.field(default_factory=lambda: np.zeros((1,), np.int32))
     # (2, rows, columns) int32: for each cell, where its entries begin and how many they are

@@ -227,6 +227,10 @@ def _check_reach(
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         start = f"{names[one]} at ({starts[one][0]:.4g}, {starts[one][1]:.4g}) m{more}"
         cure = "Widen the way (a door needs twice the radius), or give another goal."
+        door = geometry.narrow_door(floor, starts[one], place, reach, float(radius[one]))
+        if door is not None:
+            x, y = door.place
+            cure = f"The door at ({x:.4g}, {y:.4g}) m is {door.width:.3g} m wide. {cure}"
         if not reach and floor.free(float(radius[one])).distance(place) > 0:
             cure = (
                 "It lies nearer to a wall than the radius: move it away, or onto the outline of the area, where it opens the wall."

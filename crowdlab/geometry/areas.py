@@ -10,6 +10,7 @@ from shapely import LineString, MultiPolygon, Point, Polygon
 
 from crowdlab.errors import ScenarioError
 
+VERSION = f"{shapely.__version__} {shapely.geos_version_string}"  # of what computes here
 SAME = 1e-9  # m, points nearer than this are one point
 Area: TypeAlias = Polygon | MultiPolygon
 FARTHEST = 1e7  # m, farther than any map coordinate on Earth in metres

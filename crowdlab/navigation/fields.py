@@ -1,37 +1,34 @@
-"""Host half: the travel time from everywhere to each goal, and the direction in which it falls fastest.
+"""Host half: for every goal, from everywhere, the direction of the shortest way and whether the goal is in plain sight.
 
-On a raster of nodes an eikonal equation is solved by fast sweeping. Near walls the walking speed is lowered smoothly,
-so that ways keep clear of corners; it never falls to zero, so that a narrow door which the exact polygon admits stays passable.
+Method, and why. The nodes of a raster know the corner they walk to next, and a wave that runs out from the goal hands these corners on
+(see wavefront): an any-angle search, whose lines of sight are decided on the exact walls. Compared on 39 random plans of 12 x 8 m with
+40 people each, walked lengths against a visibility graph: fast sweeping of the eikonal equation, first order, with people slowed down
+near walls, was up to 4.6 % too long in 18 plans and led bodies into doors too narrow for them; this is at most 0.3 % too long and never
+did. The exact visibility graph itself needs as many lines of sight as it has pairs of corners, which 1 000 walls make too many, and a
+way from every node besides. Fast marching from a library (scikit-fmm) has the error of the first order at corners too, and no wheels for
+every Python. In NumPy a plan of 100 x 100 m at 0.1 m takes 2 s of a processor for an empty hall, 7 s for 100 rooms in a
+row of doors, 8 s with 196 blocks of 924 walls; sweeping took about three times as long.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.ndimage import distance_transform_edt
+from scipy.ndimage import binary_dilation
 
-from crowdlab.geometry import Floor
-from crowdlab.navigation.sight import Aim, in_sight, nearest_points
-from crowdlab.navigation.sweeping import travel_times
+from crowdlab import cache
+from crowdlab.geometry import VERSION, Floor
+from crowdlab.navigation.raster import Raster, lay_raster
+from crowdlab.navigation.sight import in_sight, nearest_points
+from crowdlab.navigation.wavefront import RING, Graph, Wave, spread
 
+ROOMS = ("geometry", "navigation")  # whose code makes the ways
 FINEST = 0.1  # m, usual spacing of the nodes
 NODES, ALL_NODES = 2_000_000, 8_000_000  # most nodes for one goal and for all together (12 bytes each)
 AT_ONCE = 2_000_000  # nodes times goals that are worked on together, 100 bytes each or so
-SLOWEST = 0.1  # share of the walking speed right at a wall; full speed from one radius on
-SOURCE = 3.0  # cells round a goal within which distances are exact: upwind differences are poor at a point source
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Raster:
-    """What all goals of a floor share."""
-
-    floor: Floor
-    cell: float  # m
-    nodes: np.ndarray  # (rows, columns, 2) m
-    trusted: np.ndarray  # (rows, columns) bool: in the area and not too near a wall
-    speed: np.ndarray  # (rows, columns) share of the walking speed
-    back: np.ndarray  # (rows, columns) flat index of the trusted node to return to; itself for a trusted node
+PUSH = 3.0  # how strongly ways turn away from a wall, for a depth of one radius
+SOURCE = 3.0  # cells round a goal within which everybody walks straight to it
+AT_CORNER = 0.5  # cells; a corner nearer than this gives no direction
 
 
 def choose_cell(size: tuple[float, float], goals: int, radius: float) -> float:
@@ -65,107 +62,160 @@ def ways(
     lower: tuple[float, float],
     size: tuple[float, float],
     cell: float,
-    radius: float,
-    stoutest: float,
+    sizes: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """World.ways (G, 3, rows, columns): unit vector towards each goal, and 1 where it is in plain sight for the stoutest body.
+    """World.ways (G * Z, 3, rows, columns): unit vector towards each goal for each of Z sizes of bodies, and 1 where it is in plain
+    sight for the stoutest of that size.
 
-    `goals` are edges (E, 2, 2) m; ways keep the mean `radius` m off walls where there is room. Nodes outside the area or at
-    a wall are marked -1 and point back to the nearest good node.
+    `goals` are edges (E, 2, 2) m, `sizes` the radii, m, of the people of each size (see geometry.alike): ways keep their mean off walls.
+    Nodes outside the area or at a wall are marked -1 and point back to the nearest good node. What was computed once for the same floor,
+    goals and sizes is taken from the disk (see cache).
     """
-    columns, rows = (max(2, math.ceil(extent / cell - 1e-9) + 1) for extent in size)
     if not goals:
-        return np.zeros((0, 3, rows, columns), np.float32)
+        columns, rows = _shape(size, cell)
+        return np.empty((0, 3, rows, columns), np.float32)
+    given = [
+        *(floor.walls, floor.area.wkb, VERSION, len(floor.openings), *floor.openings),
+        *(len(goals), *goals, tuple(map(bool, leaves)), lower, size, cell, len(sizes), *sizes),
+    ]
+    return cache.recalled("ways", given, ROOMS, lambda: _make(floor, goals, leaves, lower=lower, size=size, cell=cell, sizes=sizes))
+
+
+def _shape(size: tuple[float, float], cell: float) -> tuple[int, int]:
+    """Columns and rows of nodes."""
+    columns, rows = (max(2, math.ceil(extent / cell - 1e-9) + 1) for extent in size)
+    return columns, rows
+
+
+def _make(
+    floor: Floor,
+    goals: Sequence[np.ndarray],
+    leaves: Sequence[bool],
+    *,
+    lower: tuple[float, float],
+    size: tuple[float, float],
+    cell: float,
+    sizes: Sequence[np.ndarray],
+) -> np.ndarray:
+    """`ways`, computed."""
+    columns, rows = _shape(size, cell)
+    field = np.empty((len(goals), len(sizes), 3, rows, columns), np.float32)
     x, y = lower[0] + cell * np.arange(columns), lower[1] + cell * np.arange(rows)
-    raster = _lay_raster(floor, x, y, cell, radius)
-    field = np.empty((len(goals), 3, rows, columns), np.float32)
-    margins = [stoutest if leaving else 0.0 for leaving in leaves]
     together = max(1, AT_ONCE // (rows * columns))
-    for first in range(0, len(goals), together):
-        some = slice(first, first + together)
-        field[some] = _ways(raster, goals[some], margins[some], stoutest)
-    return field
+    for number, radii in enumerate(sizes):
+        raster, stoutest = lay_raster(floor, x, y, cell, float(radii.mean())), float(radii.max())
+        margins = [stoutest if leaving else 0.0 for leaving in leaves]
+        for first in range(0, len(goals), together):
+            some = slice(first, first + together)
+            field[some, number] = _ways(raster, goals[some], margins[some], stoutest)
+    return field.reshape(-1, 3, rows, columns)
 
 
-def _ways(raster: _Raster, goals: Sequence[np.ndarray], margins: Sequence[float], stoutest: float) -> np.ndarray:
+def _ways(raster: Raster, goals: Sequence[np.ndarray], margins: Sequence[float], stoutest: float) -> np.ndarray:
     """Ways to a few goals, (n, 3, rows, columns)."""
-    shape, good = raster.trusted.shape, raster.trusted.ravel()
-    points = raster.nodes.reshape(-1, 2)
-    aims = [nearest_points(points, edges, margin) for edges, margin in zip(goals, margins, strict=True)]
-    near = np.stack([np.hypot(*(aim.point - points).T).reshape(shape) for aim in aims])
-    seen = np.zeros(near.shape, bool)
-    for edges, margin, aim, mask in zip(goals, margins, aims, seen, strict=True):
-        mask[raster.trusted] = in_sight(points[good], aim.of(good), edges, margin, raster.floor.walls, stoutest)
-    # In plain sight the time is the distance: exact far from the goal too, and from there the sweeps go on round the corners.
-    source = seen | np.stack([_source(raster, aim.point, distance) for aim, distance in zip(aims, near, strict=True)])
-    times = travel_times(np.where(source, near, math.inf), raster.trusted, 1.0 / raster.speed, raster.cell)
-    return np.stack([_way(raster, *one) for one in zip(aims, source, seen, times, strict=True)])
+    graph, shape = raster.graph, raster.trusted.shape
+    if graph is None:
+        blank = np.zeros((len(goals), 3, *shape))
+        blank[:, 2] = -1.0
+        return blank
+    aims, seen, start = zip(
+        *(_begin(raster, graph, edges, margin, stoutest) for edges, margin in zip(goals, margins, strict=True)), strict=True
+    )
+    wave = spread(graph, np.stack(start), np.stack(aims), _hidden(raster, graph, start, aims), raster.cell)
+    many = len(graph.places)
+    return np.stack(
+        [
+            _way(
+                raster,
+                graph,
+                wave.of(slice(number * many, (number + 1) * many)),
+                aims[number],
+                np.isfinite(start[number]),
+                seen[number],
+            )
+            for number in range(len(goals))
+        ]
+    )
 
 
-def _lay_raster(floor: Floor, x: np.ndarray, y: np.ndarray, cell: float, radius: float) -> _Raster:
-    nodes = np.stack(np.meshgrid(x, y), -1)
-    near = _wall_distance(floor.walls, x, y, max(radius, cell))
-    inside = floor.inside(nodes.reshape(-1, 2)).reshape(near.shape)
-    trusted = inside & (near > cell / math.sqrt(2))
-    share = np.clip(near / radius, 0.0, 1.0)
-    speed = np.maximum(SLOWEST, share**2)
-    return _Raster(floor, cell, nodes, trusted, speed, _way_back(floor, nodes, trusted, inside))
+def _begin(
+    raster: Raster, graph: Graph, edges: np.ndarray, margin: float, stoutest: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of one goal: its nearest point to every place (M, 2) m, which nodes see it (rows, columns), and the way (M,) m from where it is
+    straight, infinite elsewhere.
+    """
+    points, good, shape = raster.nodes.reshape(-1, 2), raster.trusted.ravel(), raster.trusted.shape
+    nodes = len(points)
+    aim = nearest_points(np.concatenate([points, graph.places[nodes:]]), edges, margin)
+    near = np.hypot(*(aim.point - graph.places).T)
+    seen = np.zeros(shape, bool)
+    mine = aim.of(np.flatnonzero(good))
+    seen[raster.trusted] = in_sight(points[good], mine, edges, margin, raster.floor.walls, stoutest)
+    source = seen | _source(raster, aim.point[:nodes], near[:nodes].reshape(shape))
+    known = np.concatenate([source.ravel(), graph.room.sight(graph.places[nodes:], aim.point[nodes:])])
+    return aim.point, seen, np.where(known, near, math.inf)
 
 
-def _wall_distance(walls: np.ndarray, x: np.ndarray, y: np.ndarray, most: float) -> np.ndarray:
-    """Distance of every node to the nearest wall, (rows, columns) m, or `most` where it is farther."""
-    near = np.full((len(y), len(x)), most)
-    for start, end in walls:
-        low, high = np.minimum(start, end) - most, np.maximum(start, end) + most
-        columns = slice(*np.searchsorted(x, (low[0], high[0])))
-        rows = slice(*np.searchsorted(y, (low[1], high[1])))
-        across, up = x[columns] - start[0], (y[rows] - start[1])[:, None]
-        along = end - start
-        fraction = np.clip((across * along[0] + up * along[1]) / (along @ along), 0.0, 1.0)
-        distance = np.hypot(across - fraction * along[0], up - fraction * along[1])
-        near[rows, columns] = np.minimum(near[rows, columns], distance)
-    return near
+def _hidden(raster: Raster, graph: Graph, start: Sequence[np.ndarray], aims: Sequence[np.ndarray]) -> np.ndarray:
+    """Which nodes (G, M), at the rim of those with a straight way, lead to a goal that a body cannot quite see, as one on a wall."""
+    hidden = np.zeros((len(start), len(graph.places)), bool)
+    for length, aim, mask in zip(start, aims, hidden, strict=True):
+        source = np.isfinite(length[: raster.trusted.size]).reshape(raster.trusted.shape)
+        rim = np.flatnonzero((source & binary_dilation(~source, np.ones((3, 3)))).ravel())
+        mask[rim] = ~graph.room.sight(graph.places[rim], aim[rim])
+    return hidden
 
 
-def _way_back(floor: Floor, nodes: np.ndarray, trusted: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """For every node the trusted node to go back to, as a flat index: the nearest one, for nodes inside the one on their side."""
-    if not trusted.any():
-        return np.arange(trusted.size).reshape(trusted.shape)
-    row, column = distance_transform_edt(~trusted, return_distances=False, return_indices=True)
-    back = row * trusted.shape[1] + column
-    todo = np.argwhere(inside & ~trusted)
-    steps = np.array([(i, j) for i in range(-3, 4) for j in range(-3, 4) if i or j])
-    for step in steps[np.argsort((steps**2).sum(1), kind="stable")]:
-        if not len(todo):
-            break
-        there = np.clip(todo + step, 0, np.array(trusted.shape) - 1)
-        good = trusted[tuple(there.T)]
-        good[good] = ~floor.blocked(nodes[tuple(todo[good].T)], nodes[tuple(there[good].T)])
-        back[tuple(todo[good].T)] = there[good] @ (trusted.shape[1], 1)
-        todo = todo[~good]
-    return back
-
-
-def _way(raster: _Raster, aim: Aim, source: np.ndarray, seen: np.ndarray, time: np.ndarray) -> np.ndarray:
+def _way(raster: Raster, graph: Graph, wave: Wave, aim: np.ndarray, straight: np.ndarray, seen: np.ndarray) -> np.ndarray:
     """Way to one goal and where it is in sight, (3, rows, columns)."""
-    shape = raster.trusted.shape
-    points = raster.nodes.reshape(-1, 2)
-    straight = (aim.point - points).T.reshape(2, *shape)
-    way = np.where(source, straight, -_slope(time, raster.cell))
-    length = np.hypot(*way)
-    way = np.where(length > 1e-9, way / np.maximum(length, 1e-9), 0.0)
-    good = np.isfinite(time)
+    shape, points = raster.trusted.shape, raster.nodes.reshape(-1, 2)
+    nodes, here = len(points), np.arange(len(graph.places))
+    gap = wave.target - graph.places
+    for _ in range(2):  # whoever stands at a corner looks at what comes after it
+        there = np.where((np.hypot(*gap.T) < AT_CORNER * raster.cell) & (wave.via >= 0), wave.via, here)
+        gap = np.where((there != here)[:, None], gap[there], gap)
+    way = _units(gap[:nodes]) + PUSH / graph.room.radius * (graph.places[:nodes] - points)
+    way[straight[:nodes]] = (aim[:nodes] - points)[straight[:nodes]]
+    good = np.isfinite(wave.length[:nodes])
+    way = np.where(good[:, None], _units(way), 0.0)
+    good = _lead_out(raster, graph, way, good)
     home = raster.back.ravel()
-    push = (points[home] - points).T
-    far = np.hypot(*push)
-    push = np.where(far > 0, push / np.maximum(far, 1e-9), 0.0)
-    back = (push + 0.5 * np.where(good, way, 0.0).reshape(2, -1)[:, home]).reshape(2, *shape)
-    back /= np.maximum(np.hypot(*back), 1e-9)
-    return np.stack([*np.where(good, way, back), np.where(good, seen, -1.0)])
+    back = _units(_units(points[home] - points) + 0.5 * way[home])
+    way = np.where(good[:, None], way, back)
+    return np.stack([*way.T.reshape(2, *shape), np.where(good.reshape(shape), seen, -1.0)])
 
 
-def _source(raster: _Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Nodes whose travel time is the plain distance: close to the goal with no wall between; at least one if any will do."""
+def _units(vectors: np.ndarray) -> np.ndarray:
+    """Vectors (n, 2) of length one, or zero."""
+    length = np.hypot(*vectors.T)[:, None]
+    return np.where(length > 1e-9, vectors / np.maximum(length, 1e-9), 0.0)
+
+
+def _lead_out(raster: Raster, graph: Graph, way: np.ndarray, good: np.ndarray) -> np.ndarray:
+    """Lead thin people out of where the mean body does not fit: from nodes without a way to a neighbour with one.
+
+    Fills `way` (n, 2) and returns which nodes have one now, (n,) bool.
+    """
+    points, columns = raster.nodes.reshape(-1, 2), raster.trusted.shape[1]
+    good = good.copy()
+    todo = np.flatnonzero(raster.trusted.ravel() & ~graph.plain[: len(points)] & ~good)
+    while len(todo):
+        found = np.full(len(todo), -1)
+        for row, column in RING[::2] + RING[1::2]:
+            there = todo + row * columns + column
+            some = (found < 0) & good[there]
+            found[some] = there[some]
+        some = found >= 0
+        if not some.any():
+            break
+        way[todo[some]] = _units(points[found[some]] - points[todo[some]])
+        good[todo[some]] = True
+        todo = todo[~some]
+    return good
+
+
+def _source(raster: Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """Nodes whose way is the plain distance: close to the goal with no wall between; at least one if any will do."""
     result = np.zeros(distance.shape, bool)
     close = np.flatnonzero((raster.trusted & (distance < max(SOURCE * raster.cell, 1.0))).ravel())
     close = close[np.argsort(distance.ravel()[close], kind="stable")]
@@ -176,25 +226,3 @@ def _source(raster: _Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarra
     result.ravel()[clear[:1]] = True
     result.ravel()[clear[distance.ravel()[clear] < SOURCE * raster.cell]] = True
     return result
-
-
-def _slope(time: np.ndarray, cell: float) -> np.ndarray:
-    """Gradient (2, rows, columns), first x then y: central differences, one-sided beside what cannot be reached.
-
-    On a crest, from where two ways round are equally long, the steeper side is taken: a mean would leave people standing there.
-    """
-    result = []
-    for axis in (1, 0):
-        ahead, behind = np.full((2, *time.shape), math.nan)
-        low, high = (slice(None), slice(None, -1)), (slice(None), slice(1, None))
-        if axis == 0:
-            low, high = low[::-1], high[::-1]
-        both = np.isfinite(time[low]) & np.isfinite(time[high])
-        ahead[low] = np.where(both, np.where(both, time[high], 0.0) - np.where(both, time[low], 0.0), math.nan)
-        behind[high] = ahead[low]
-        count = np.isfinite(ahead).astype(int) + np.isfinite(behind)
-        mean = (np.nan_to_num(ahead) + np.nan_to_num(behind)) / np.maximum(count, 1)
-        crest = (behind > 0) & (ahead < 0)
-        steeper = np.where(-ahead >= behind, ahead, behind)
-        result.append(np.where(crest, steeper, mean) / cell)
-    return np.stack(result)

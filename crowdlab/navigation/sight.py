@@ -7,6 +7,7 @@ import numpy as np
 
 TOUCH = 0.99  # of the radius: an aim one radius beside a door post must not count as blocked by it
 TOGETHER = 32  # walls tested at once, to bound the memory
+BLOCK = 128  # neighbouring rays that share their walls
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -77,7 +78,7 @@ def in_sight(points: np.ndarray, aim: Aim, edges: np.ndarray, margin: float, wal
                 count = max(64, math.ceil(2 * math.pi * distance[which].max() / spacing))
                 turn = 2 * math.pi * np.arange(count + 1) / count - math.pi
                 rays = np.stack([np.cos(turn), np.sin(turn)], 1)
-                free = _free_length(np.broadcast_to(spot, rays.shape), rays, walls, TOUCH * radius)
+                free = _fan(spot, turn, rays, walls, TOUCH * radius)
                 offset = points[which] - spot
                 place = (np.arctan2(offset[:, 1], offset[:, 0]) + math.pi) / (2 * math.pi) * count
                 result[which] = _between(free, place) >= distance[which]
@@ -88,6 +89,27 @@ def _between(free: np.ndarray, place: np.ndarray) -> np.ndarray:
     """The shorter of the two rays beside each place, m."""
     low = np.clip(np.floor(place).astype(int), 0, max(len(free) - 2, 0))
     return np.minimum(free[low], free[np.minimum(low + 1, len(free) - 1)])
+
+
+def _fan(spot: np.ndarray, turn: np.ndarray, rays: np.ndarray, walls: np.ndarray, radius: float) -> np.ndarray:
+    """`_free_length` of rays from one spot in the order of their angles `turn`: each looks at the walls in its direction only."""
+    from_spot = walls - spot  # (W, 2, 2)
+    along = from_spot[:, 1] - from_spot[:, 0]
+    share = np.clip(-(from_spot[:, 0] * along).sum(1) / (along**2).sum(1), 0.0, 1.0)
+    near = np.hypot(*(from_spot[:, 0] + share[:, None] * along).T)
+    pad = np.where(near > radius, np.arcsin(np.minimum(radius / np.maximum(near, radius), 1.0)), math.pi) + 1e-9
+    angle = np.arctan2(from_spot[..., 1], from_spot[..., 0])
+    free = np.empty(len(rays))
+    for first in range(0, len(rays), BLOCK):
+        block = slice(first, first + BLOCK)
+        low, high = turn[block][0], turn[block][-1]
+        ends_at = np.sort((angle - (low + high) / 2 + math.pi) % (2 * math.pi) - math.pi, axis=1)
+        half = (high - low) / 2 + pad
+        behind = ends_at[:, 1] - ends_at[:, 0] > math.pi  # seen from the spot the wall lies round its back
+        ahead = (ends_at[:, 0] <= half) & (ends_at[:, 1] >= -half)
+        chosen = np.where(behind, (ends_at[:, 1] <= half) | (ends_at[:, 0] >= -half), ahead)
+        free[block] = _free_length(np.broadcast_to(spot, rays[block].shape), rays[block], walls[chosen], radius)
+    return free
 
 
 def _free_length(origins: np.ndarray, rays: np.ndarray, walls: np.ndarray, radius: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -164,10 +165,10 @@ def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
     lower = (left - MARGIN, bottom - MARGIN)
     size = (right - left + 2 * MARGIN, top - bottom + 2 * MARGIN)
     sizes = radius if len(radius) else np.array([demand.Body.radius])
-    cell = navigation.choose_cell(size, len(goals), float(sizes.min()))
+    alike = geometry.alike(floor, sizes)
+    cell = navigation.choose_cell(size, len(goals) * len(alike), float(sizes.min()))
     edges, leaves = [goal.edges for goal in goals], [goal.leaves for goal in goals]
-    mean, stoutest = float(sizes.mean()), float(sizes.max())
-    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, radius=mean, stoutest=stoutest)
+    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, sizes=alike)
     walls = geometry.wall_arrays(floor.walls)
     return World(
         walls=demand.reals(walls["walls"]),
@@ -179,6 +180,7 @@ def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
         goal_reach=demand.reals([goal.reach for goal in goals]),
         ways=demand.reals(ways),
         ways_cell=demand.reals(cell),
+        ways_sizes=demand.reals([(thin.max() + stout.min()) / 2 for thin, stout in itertools.pairwise(alike)]),
         lower=lower,
         size=size,
     )
