@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import importlib.metadata
 import json
 import os
 import re
@@ -147,8 +148,7 @@ def test_what_is_there_is_not_overwritten(
     before = (ran[0] / "runs" / "room-3" / "recording.sqlite").read_bytes()
     assert cli.main(["run", "room.toml", "--no-html"]) == 2
     err = capsys.readouterr().err
-    assert "crowdlab: runs/room-3/recording.sqlite: there is a file already." in err
-    assert "Traceback" not in err
+    assert err == "crowdlab: runs/room-3 holds an earlier run. Add --force to replace it, or --out FOLDER to write elsewhere.\n"
     assert (ran[0] / "runs" / "room-3" / "recording.sqlite").read_bytes() == before
 
 
@@ -357,3 +357,10 @@ def test_bench_gets_its_own_arguments(monkeypatch: pytest.MonkeyPatch, capsys: p
 def test_console_script_is_this_module(root: Path) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     assert project["scripts"]["crowdlab"] == "crowdlab.cli:main"
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        cli.main(["--version"])
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"crowdlab {importlib.metadata.version('crowdlab')}\n"

@@ -1,6 +1,7 @@
 """The commands, what they take, and how their mistakes are told."""
 
 import argparse
+import importlib.metadata
 import os
 import sys
 from collections.abc import Sequence
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="crowdlab", description="Crowd and flock simulation.")
+    parser.add_argument("--version", action="version", version=f"crowdlab {importlib.metadata.version('crowdlab')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, function: Any, text: str, *, helps: bool = True) -> argparse.ArgumentParser:

@@ -91,8 +91,10 @@ def run(options: argparse.Namespace) -> int:
     if options.precision:
         use_precision(options.precision)
     task = _task(options)
-    _make(task.folder)
     path = task.folder / RECORDING
+    if path.exists() and not options.force:
+        raise CrowdlabError(f"{task.folder} holds an earlier run. Add --force to replace it, or --out FOLDER to write elsewhere.")
+    _make(task.folder)
     print(
         f"{task.scenario.title or task.scenario.name}, seed {task.seed}; the first steps may have to wait for the compiler",
         flush=True,

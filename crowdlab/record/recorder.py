@@ -270,7 +270,7 @@ def _clear(path: Path, overwrite: bool) -> None:
     """Make room for a new file; a journal left by a killed writer goes with the file it belongs to."""
     if path.exists() and not overwrite:
         raise RecordingError(
-            f"{path}: there is a file already. Choose another name, or allow it to be replaced (overwrite=True or --force)."
+            f"{path}: there is a file already. Choose another name, or allow it to be replaced with overwrite=True."
         )
     if not path.parent.is_dir():
         raise RecordingError(f"{path}: the folder {path.parent} does not exist. Make it first.")
