@@ -157,7 +157,7 @@ def refusals() -> dict[str, tuple[Callable[[Scenario, jax.Array], object], type[
         "dt": (
             lambda s, k: simulate_many(s, k, 2, params=[s.params, changed(s.params, "motion.dt", 0.002)]),
             ParamError,
-            r"run 1 has motion\.dt = 0\.002 s, run 0 has 0\.004 s",
+            r"run 1 has motion\.dt = 0\.002 s, run 0 0\.004 s",
         ),
         "forces": (
             lambda s, k: simulate_many(s, k, 2, params=[s.params, make_params(("driving",))]),
