@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from crowdlab.params import Params, param, replace
     from crowdlab.precision import use_precision
     from crowdlab.record import Recorder, Recording, replay
-    from crowdlab.scenario import Scenario, build, load
+    from crowdlab.scenario import Scenario, build, geometry_report, load
     from crowdlab.session import Session
     from crowdlab.simulation import Run, rollout, simulate
     from crowdlab.views import Plaza, replay_html, timeline
@@ -34,6 +34,7 @@ __all__ = [
     "Scenario",
     "Session",
     "build",
+    "geometry_report",
     "gradient",
     "lab",
     "load",
@@ -56,7 +57,7 @@ _HOMES = {
     "params": ("Params", "param", "replace"),
     "precision": ("use_precision",),
     "record": ("Recorder", "Recording", "replay"),
-    "scenario": ("Scenario", "build", "load"),
+    "scenario": ("Scenario", "build", "geometry_report", "load"),
     "session": ("Session",),
     "simulation": ("Run", "rollout", "simulate"),
     "views": ("Plaza", "replay_html", "timeline"),

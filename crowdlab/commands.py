@@ -35,7 +35,7 @@ class Command(NamedTuple):
     path: str = ""  # SET only: dotted path of a parameter
     agent: int = -1  # an id; -1 means any
     group: int = -1  # a group number; -1 means any
-    zone: tuple[float, float, float, float] = EVERYWHERE  # m: x from, y from, x to, y to
+    zone: tuple[float, float, float, float] = EVERYWHERE  # m, in the coordinates of the plan: x from, y from, x to, y to
 
 
 @pytree
@@ -50,8 +50,10 @@ class CommandQueue:
     value: Array  # (C, 2)
 
     @classmethod
-    def of(cls, commands: Sequence[Command] = (), capacity: int = 8) -> "CommandQueue":
+    def of(cls, commands: Sequence[Command] = (), capacity: int = 8, *, origin: tuple[float, float] = (0.0, 0.0)) -> "CommandQueue":
         """Pack orders to people in the given sequence; capacity doubles until all fit, so few sizes are ever compiled.
+
+        The `origin`, m, is taken off their zones, which are in the coordinates of the plan.
 
         Raises:
             CommandError: an order sets a parameter; those are carried out between chunks, by `simulation.chunks`.
@@ -72,7 +74,7 @@ class CommandQueue:
             kind=column([int(c.kind) for c in commands], 0, np.int32),
             agent=column([c.agent for c in commands], -1, np.int32),
             group=column([c.group for c in commands], -1, np.int32),
-            zone=column([c.zone for c in commands], EVERYWHERE, real),
+            zone=column([tuple(np.subtract(c.zone, (*origin, *origin))) for c in commands], EVERYWHERE, real),
             value=column([c.value for c in commands], (0.0, 0.0), real),
         )
 

@@ -134,7 +134,7 @@ def advance(
         good = int(health.first_bad_step) - 1 - int(group.state.step)
         own = rows_of(group.state, np.arange(one.state.id.shape[0]) + rows * bad[0])  # without those that fill up
         kept = rollout(world, as_arrays(one.params), own, one.key, given[-1], grid=grid, steps=good, every=max(good, 1)).final
-        raise broken(f"{scenario.name}, run {one.number}", health, kept, one.params, world, grid)
+        raise broken(f"{scenario.name}, run {one.number}", health, kept, one.params, world, grid, scenario.origin)
     return run, grid
 
 

@@ -10,6 +10,11 @@ class CrowdlabError(Exception):
 class ScenarioError(CrowdlabError, ValueError):
     """A scenario file is malformed or contradicts itself."""
 
+    def __init__(self, message: str, *, place: tuple[float, float] = (math.nan, math.nan)) -> None:
+        """`place` is where in the plan, m; NaN where there is no place to name."""
+        super().__init__(message)
+        self.place = place
+
 
 class ParamError(CrowdlabError, ValueError):
     """A parameter is unknown or outside its bounds."""

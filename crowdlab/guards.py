@@ -162,11 +162,22 @@ def first_of(them: Array, ids: Array) -> Array:
     return jnp.argmin(jnp.where(them, ids, MOST)).astype(jnp.int32)
 
 
-def broken(name: str, health: Health, kept: State, params: Params, world: World, grid: Grid | None) -> RunError:
-    """The error for a run that `health` says cannot be trusted; `kept` is the last good state, or that in which a bound was broken."""
+def broken(
+    name: str,
+    health: Health,
+    kept: State,
+    params: Params,
+    world: World,
+    grid: Grid | None,
+    origin: tuple[float, float] = (0.0, 0.0),
+) -> RunError:
+    """The error for a run that `health` says cannot be trusted; `kept` is the last good state, or that in which a bound was broken.
+
+    Its place gets the `origin`, m, back.
+    """
     reason, amount, dt = int(health.bad_reason), float(health.bad_amount), params.time_step
     step, agent = int(health.first_bad_step), int(health.bad_agent)
-    x, y = (float(c) for c in np.asarray(health.bad_place))
+    x, y = (float(here) + off for here, off in zip(np.asarray(health.bad_place), origin, strict=True))
     allowed = {UNSTABLE: params.limits.step_ratio, PRESSED: params.limits.overlap}.get(reason, 0.0)
     own = np.broadcast_to(np.asarray(allowed), np.shape(kept.id))[np.asarray(kept.id) == agent]
     most = float(own.max(initial=0.0))

@@ -94,7 +94,7 @@ def not_arrived(recording: Recording) -> list[dict[str, Any]]:
                 "id": int(people["id"][row]),
                 "group": groups[people["group"][row]],
                 "goal": goals[goal] if goal >= 0 else None,
-                "position": [round(float(x), 3) for x in position[-1, row]],
+                "position": [round(float(x) + off, 3) for x, off in zip(position[-1, row], recording.origin, strict=True)],
                 "reason": reason,
             }
         )
@@ -196,15 +196,22 @@ def _shown(quantity: dict[str, Any], digits: int = 2) -> str:
 
 def described(scenario: Scenario) -> list[str]:
     """Geometry, people and parameters of a scenario, one line each."""
-    rings = geometry.polygons(scenario.area)
+    rings = geometry.polygons(scenario.area, scenario.origin)
     corners, walls = np.concatenate([ring for part in rings for ring in part]), np.asarray(scenario.world.walls)
-    (left, bottom), (right, top) = corners.min(0), corners.max(0)
+    columns, rows = (
+        " to ".join(map(geometry.metres, pair))
+        for pair in zip(scenario.on_map(corners.min(0)), scenario.on_map(corners.max(0)), strict=True)
+    )
     floor = sum(_enclosed(part[0]) - sum(_enclosed(hole) for hole in part[1:]) for part in rings)
     length = float(np.hypot(*(walls[:, 1] - walls[:, 0]).T).sum())
     text = [
         f"{scenario.name}: {scenario.title}",
-        f"  area       {floor:.4g} m² within x {left:g} to {right:g} m, y {bottom:g} to {top:g} m; {length:.4g} m of walls",
+        f"  area       {floor:.4g} m² within x {columns} m, y {rows} m; {length:.4g} m of walls",
     ]
+    if any(scenario.origin):
+        text.append(
+            f"  origin     {', '.join(map(geometry.metres, scenario.origin))} m are taken off inside and put back in all that is told"
+        )
     group, goal, leaves = (np.asarray(a) for a in (scenario.state.group, scenario.state.goal, scenario.world.goal_leaves))
     for number, name in enumerate(scenario.groups):
         aims = sorted({scenario.goals[g] if g >= 0 else "no goal" for g in goal[group == number].tolist()})

@@ -90,7 +90,7 @@ def trusted(
     if health.first_bad_step >= 0:
         good = int(health.first_bad_step) - 1 - int(state.step)
         kept = present.restored(rollout(world, *start, grid=grid, steps=good, every=max(good, 1)).final)
-        raise broken(scenario.name, health, kept, params, world, grid)
+        raise broken(scenario.name, health, kept, params, world, grid, scenario.origin)
     return present.reported(run), grid
 
 
@@ -133,7 +133,8 @@ def chunks(
         grid = bare(grid, *stages) if given is None else grid
         ahead = min([last, now + chunk, *moves]) - now
         ahead, stride, due = _to_frame(ahead, (now - first) % every, every)
-        queue = CommandQueue.of([c for c in people_orders if now <= c.step < now + ahead], capacity=8 if people_orders else 0)
+        due_orders = [c for c in people_orders if now <= c.step < now + ahead]
+        queue = CommandQueue.of(due_orders, capacity=8 if people_orders else 0, origin=scenario.origin)
         run, used = trusted(
             *(scenario, params, state, key, queue, grid),
             steps=ahead,

@@ -261,6 +261,9 @@ def test_the_schema_knows_every_key_and_every_parameter() -> None:
     assert whole["required"] == ["world"]
     tables = whole["$defs"]
     assert set(tables["GroupTable"]["properties"]) >= {"count", "area", "positions", "goal", "goal_area", "radius", "mass"}
+    assert {"type": "object", "required": ["type"], "description": "a GeoJSON object"} in tables["WorldTable"]["properties"][
+        "area"
+    ]["anyOf"]
     assert "0.01 to any size m" in tables["GroupTable"]["properties"]["radius"]["description"]
     assert all(table.get("additionalProperties") is False for table in tables.values())
     for name, force in FORCES.items():

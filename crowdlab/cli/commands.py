@@ -4,12 +4,14 @@ import argparse
 import importlib.metadata
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from crowdlab.cli import looking, opening, running
 from crowdlab.errors import CrowdlabError
+from crowdlab.scenario import PlanWarning
 
 MISTAKE, STOPPED = 2, 130
 
@@ -21,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if others and options.command is not opening.bench:
         parser.error(f"unrecognized arguments: {' '.join(others)}")
     options.others = others
+    warnings.simplefilter("ignore", PlanWarning)  # the commands tell them in lines of their own
     try:
         return int(options.command(options))
     except CrowdlabError as error:
@@ -62,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--force", action="store_true", help="replace what an earlier run left in the folder")
     validate = command("validate", looking.validate, "check scenario files and show what is in them")
     validate.add_argument("scenarios", nargs="+", metavar="SCENARIO")
+    validate.add_argument("--draw", type=Path, metavar="FILE", help="draw the plan and what was found in it as one HTML file")
     replay = command("replay", looking.replay, "run a recording again and say whether the same bytes come out")
     replay.add_argument("recording", type=Path, metavar="RECORDING", help="a recording, or the folder of a run")
     replay.add_argument("--html", type=Path, metavar="FILE", help="write it as one HTML file instead of running it again")

@@ -1,10 +1,12 @@
 """The commands that look at what is there: validate, replay, list, schema."""
 
 import argparse
+import contextlib
 import importlib
 import json
 import sys
 import tomllib
+from pathlib import Path
 
 from crowdlab import report, scenario
 from crowdlab.checks import check_run
@@ -27,6 +29,10 @@ def told(error: CrowdlabError) -> str:
 def validate(options: argparse.Namespace) -> int:
     """Check scenarios and describe those that are right. Returns 2 if one is not."""
     wrong = 0
+    if options.draw is not None and len(options.scenarios) > 1:
+        raise CrowdlabError(
+            f"--draw {options.draw}: allowed for one scenario at a time, here are {len(options.scenarios)}. Give one."
+        )
     for name in options.scenarios:
         try:
             loaded = scenario.load(name)
@@ -34,10 +40,24 @@ def validate(options: argparse.Namespace) -> int:
         except CrowdlabError as error:
             wrong += 1
             print(f"crowdlab: {told(error)}", file=sys.stderr)
+            with contextlib.suppress(CrowdlabError):  # of what cannot even be read there is no more to say
+                _geometry(name, options.draw)
             continue
-        print("\n".join([*report.described(loaded), *report.advised(loaded.params, loaded.state)]))
+        print("\n".join(report.described(loaded)))
+        _geometry(loaded, options.draw)
+        print("\n".join(report.advised(loaded.params, loaded.state)))
         print(f"{loaded.name}: ok")
     return 2 if wrong else 0
+
+
+def _geometry(source: str | scenario.Scenario, drawing: Path | None) -> None:
+    """Print what was found in a plan, and draw it if asked to."""
+    found = scenario.geometry_report(source)
+    lines = found.lines()
+    print("\n".join([f"  geometry   {'' if lines else 'nothing to remark'}".rstrip(), *(f"    {line}" for line in lines)]))
+    if drawing is not None:
+        importlib.import_module("crowdlab.views").plan_html(found, drawing)
+        print(f"    written {drawing}")
 
 
 def replay(options: argparse.Namespace) -> int:

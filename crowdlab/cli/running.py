@@ -21,6 +21,7 @@ from crowdlab import params as parameters
 from crowdlab import report, scenario
 from crowdlab.cli.looking import RECORDING
 from crowdlab.errors import CrowdlabError
+from crowdlab.geometry import WARNING
 from crowdlab.params import Params
 from crowdlab.precision import use_precision
 from crowdlab.record import Recorder, Recording
@@ -99,6 +100,9 @@ def run(options: argparse.Namespace) -> int:
         f"{task.scenario.title or task.scenario.name}, seed {task.seed}; the first steps may have to wait for the compiler",
         flush=True,
     )
+    for finding in task.scenario.findings:
+        if finding.severity == WARNING:
+            print(f"crowdlab: {finding}", file=sys.stderr)
     if warning := report.too_long(task.params, task.scenario.state):
         print(f"crowdlab: {warning}", file=sys.stderr)
     recorder = Recorder(path, task.scenario, task.params, seed=task.seed, every=task.every, observe=SHOWN, overwrite=options.force)

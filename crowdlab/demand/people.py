@@ -183,10 +183,12 @@ def _place(
     done = np.flatnonzero(~np.isnan(position[:, 0]))
     taken = (position[done], radius[done])
     if group.positions is not None:
-        places = geometry.read_points(group.positions, f"groups.{name}.positions") if len(mine) else np.empty((0, 2))
+        given = geometry.read_points(group.positions, f"groups.{name}.positions") if len(mine) else np.empty((0, 2))
+        places = geometry.Notes(floor.origin).inside(given)
         geometry.check_start(floor, places, radius[mine], [names[i] for i in [*mine, *done]], taken)
     elif group.gaussian is not None:
-        bell = (group.gaussian.centre, group.gaussian.deviation)
+        x, y = geometry.Notes(floor.origin).inside(np.array(group.gaussian.centre, float)).tolist()
+        bell = ((x, y), group.gaussian.deviation)
         if not 0 < bell[1] < math.inf:
             raise ScenarioError(
                 f"groups.{name}.gaussian.deviation = {bell[1]:g} m: allowed are numbers above 0. Give such a number."
@@ -201,7 +203,7 @@ def _place(
 
 
 def _ground(floor: Floor, spec: Any, where: str) -> geometry.Area:
-    area = geometry.read_area(spec, where)
+    area = geometry.read_area(spec, where, geometry.Notes(floor.origin))
     ground = geometry.within(floor, area)
     if ground.is_empty:
         raise ScenarioError(f"{where}: lies outside the walkable area. Move it to where people can walk.")
@@ -225,12 +227,11 @@ def _check_reach(
     if len(lost):
         one = lost[0]
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        start = f"{names[one]} at ({starts[one][0]:.4g}, {starts[one][1]:.4g}) m{more}"
+        start = f"{names[one]} at {geometry.at(starts[one], floor.origin)}{more}"
         cure = "Widen the way (a door needs twice the radius), or give another goal."
         door = geometry.narrow_door(floor, starts[one], place, reach, float(radius[one]))
         if door is not None:
-            x, y = door.place
-            cure = f"The door at ({x:.4g}, {y:.4g}) m is {door.width:.3g} m wide. {cure}"
+            cure = f"The door at {geometry.at(door.place, floor.origin)} is {door.width:.3g} m wide. {cure}"
         if not reach and floor.free(float(radius[one])).distance(place) > 0:
             cure = (
                 "It lies nearer to a wall than the radius: move it away, or onto the outline of the area, where it opens the wall."
@@ -243,8 +244,8 @@ def reals(values: Any) -> Array:
     return jnp.asarray(np.asarray(values, jnp.result_type(float)))
 
 
-def assemble(crowd: Crowd, world: World) -> State:
-    """Everybody at rest at step 0, looking where they want to go.
+def assemble(crowd: Crowd, world: World, origin: geometry.Origin = geometry.ZERO) -> State:
+    """Everybody at rest at step 0, looking where they want to go; messages put the `origin`, m, back.
 
     Raises:
         ScenarioError: the raster of a huge plan has lost somebody's way.
@@ -273,9 +274,8 @@ def assemble(crowd: Crowd, world: World) -> State:
     nowhere = (heading == 0).all(0)
     lost = np.flatnonzero(nowhere & (crowd.goal >= 0) & np.isinf(distance))
     if len(lost):
-        x, y = crowd.position[lost[0]]
         raise ScenarioError(
-            f"person {lost[0]} at ({x:.4g}, {y:.4g}) m: the way to the goal is too narrow for a raster of "
+            f"person {lost[0]} at {geometry.at(crowd.position[lost[0]], origin)}: the way to the goal is too narrow for a raster of "
             f"{float(world.ways_cell):.3g} m, the finest that fits the memory. Use a smaller area or fewer goals."
         )
     heading[0, nowhere] = 1.0

@@ -1,34 +1,72 @@
 """Areas, walls and starting places on the host, by shapely. Nothing here runs inside a step; the device half is `walls`."""
 
-from crowdlab.geometry.areas import VERSION, Area, Place, edges_of, polygons, read_area, read_place, read_points
+from crowdlab.geometry.areas import (
+    VERSION,
+    Area,
+    Place,
+    choose_origin,
+    edges_of,
+    moved,
+    polygons,
+    read_area,
+    read_lines,
+    read_place,
+    read_points,
+)
 from crowdlab.geometry.doors import Door, narrow_door
 from crowdlab.geometry.floors import Floor, check_place, covers, lay_floor, unreachable, within
+from crowdlab.geometry.forms import drawn, features, from_geojson, to_geojson
+from crowdlab.geometry.inspection import inspect
+from crowdlab.geometry.notes import ERROR, NOTE, WARNING, ZERO, Finding, Notes, Origin, at, markup, metres, table
 from crowdlab.geometry.placing import check_start, sample_discs, sample_points, uniforms
+from crowdlab.geometry.plans import Plan, note_exits, read_plan
 from crowdlab.geometry.room import Room, alike, room_for
 from crowdlab.geometry.segments import features_near, wall_arrays
 
 __all__ = [
+    "ERROR",
+    "NOTE",
     "VERSION",
+    "WARNING",
+    "ZERO",
     "Area",
     "Door",
+    "Finding",
     "Floor",
+    "Notes",
+    "Origin",
     "Place",
+    "Plan",
     "Room",
     "alike",
+    "at",
     "check_place",
     "check_start",
+    "choose_origin",
     "covers",
+    "drawn",
     "edges_of",
+    "features",
     "features_near",
+    "from_geojson",
+    "inspect",
     "lay_floor",
+    "markup",
+    "metres",
+    "moved",
     "narrow_door",
+    "note_exits",
     "polygons",
     "read_area",
+    "read_lines",
     "read_place",
+    "read_plan",
     "read_points",
     "room_for",
     "sample_discs",
     "sample_points",
+    "table",
+    "to_geojson",
     "uniforms",
     "unreachable",
     "wall_arrays",

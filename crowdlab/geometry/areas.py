@@ -1,7 +1,6 @@
-"""Reading areas and places: polygons with holes from rings, WKT or shapely, and every fault named with its spot."""
+"""Reading areas and places: polygons with holes from rings, WKT, GeoJSON or shapely, and every fault named with its spot."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,53 +8,103 @@ import shapely
 from shapely import LineString, MultiPolygon, Point, Polygon
 
 from crowdlab.errors import ScenarioError
+from crowdlab.geometry.forms import Rings, lines_in, polygons_in
+from crowdlab.geometry.joining import joined
+from crowdlab.geometry.notes import WARNING, ZERO, Notes, Origin
+from crowdlab.geometry.rings import FARTHEST, SAME, SPECK, check_polygon, sound_ring, without_repeats
 
 VERSION = f"{shapely.__version__} {shapely.geos_version_string}"  # of what computes here
-SAME = 1e-9  # m, points nearer than this are one point
 Area: TypeAlias = Polygon | MultiPolygon
-FARTHEST = 1e7  # m, farther than any map coordinate on Earth in metres
 Place: TypeAlias = Point | LineString | Polygon | MultiPolygon
+NEAR = 100.0  # m; a plan this near the origin stays where it is: single precision tells 0.01 mm there
 
 
-def read_area(spec: Any, where: str = "area") -> Area:
-    """Polygon or MultiPolygon, m, from a ring of points, WKT, {outer, holes}, or a shapely geometry.
+def read_area(spec: Any, where: str = "area", notes: Notes | None = None) -> Area:
+    """Polygon or MultiPolygon, m, from a ring of points, {outer, holes}, WKT, GeoJSON, or a shapely geometry.
+
+    It is less the origin of the `notes`, which say what was mended. Parts that touch are one.
 
     Raises:
         ScenarioError: names `where`, what is wrong and the place of a crossing.
     """
-    if isinstance(spec, str):
-        try:
-            spec = shapely.from_wkt(spec)
-        except shapely.errors.ShapelyError as error:
-            raise ScenarioError(f"{where}: unreadable WKT ({error}). Allowed: POLYGON, MULTIPOLYGON, GEOMETRYCOLLECTION.") from None
-    if isinstance(spec, shapely.Geometry):
-        parts = [_sound(part, where) for part in _parts(spec, where)]
+    notes = Notes() if notes is None else notes
+    if isinstance(spec, str | shapely.Geometry) or (isinstance(spec, Mapping) and "type" in spec):
+        parts = [_polygon(rings, where, notes) for rings in polygons_in(spec, where, notes)]
     elif isinstance(spec, Mapping):
-        outer = _ring(spec.get("outer", ()), f"{where}.outer")
-        holes = [_ring(hole, f"{where}.holes[{i}]") for i, hole in enumerate(spec.get("holes", ()))]
-        parts = [shapely.difference(outer, shapely.union_all(holes), grid_size=SAME)]
+        outer = Polygon(_ring(spec.get("outer", ()), f"{where}.outer", notes))
+        names = [f"{where}.holes[{number}]" for number in range(len(spec.get("holes", ())))]
+        holes = [_ring(hole, name, notes, hole=True) for name, hole in zip(names, spec.get("holes", ()), strict=True)]
+        check_polygon(outer, f"{where}.outer", notes)
+        solids = [check_polygon(Polygon(hole), name, notes) for name, hole in zip(names, holes, strict=True)]
+        parts = [shapely.difference(outer, shapely.union_all(solids), grid_size=SAME)]
     else:
-        parts = [_ring(spec, where)]
-    far = max((float(np.abs(part.bounds).max()) for part in parts if not part.is_empty), default=0.0)
-    if far > FARTHEST:
-        raise ScenarioError(f"{where}: a corner at {far:g} m: allowed are coordinates up to {FARTHEST:g} m. Is the unit metres?")
-    area = solid(shapely.union_all(parts, grid_size=SAME))
+        parts = [check_polygon(Polygon(_ring(spec, where, notes)), where, notes)]
+    area = solid(shapely.union_all(joined(parts, where, notes), grid_size=SAME))
     if area.is_empty:
         raise ScenarioError(f"{where}: is empty. Give a polygon of some size.")
     return tidy(area)
 
 
-def _parts(geometry: shapely.Geometry, where: str) -> list[Polygon]:
-    if isinstance(geometry, Polygon):
-        return [geometry]
-    if hasattr(geometry, "geoms") and geometry.geom_type in ("MultiPolygon", "GeometryCollection"):
-        return [polygon for part in geometry.geoms for polygon in _parts(part, where)]
-    raise ScenarioError(f"{where}: {geometry.geom_type} has no area. Allowed: Polygon, MultiPolygon, GeometryCollection of these.")
+def _polygon(rings: Rings, where: str, notes: Notes) -> Polygon:
+    outer = sound_ring(rings.outer, where, notes)
+    holes = [sound_ring(hole, where, notes, hole=True) for hole in rings.holes]
+    return check_polygon(Polygon(outer, holes), where, notes)
+
+
+def _ring(spec: Any, where: str, notes: Notes, *, hole: bool = False) -> np.ndarray:
+    return sound_ring(read_points(spec, where, 3), where, notes, hole=hole)
+
+
+def read_lines(spec: Any, where: str, notes: Notes | None = None) -> list[np.ndarray]:
+    """Open polylines, (n, 2) m each and less the origin, from a list of points, WKT, GeoJSON or a shapely geometry.
+
+    A line without length is noted and left out.
+
+    Raises:
+        ScenarioError: names `where` and what is wrong.
+    """
+    notes = Notes() if notes is None else notes
+    if isinstance(spec, str | Mapping | shapely.Geometry):
+        given = [read_points(line, where, 2) for line in lines_in(spec, where, notes)]
+    else:
+        given = [read_points(spec, where, 2)]
+    lines = []
+    for points in map(notes.inside, given):
+        if np.hypot(*(points - points[0]).T).max() <= SAME:
+            notes.add(WARNING, where, "a wall without length", points[0], 0.0, "m", "Taken out. Give two different points.")
+            continue
+        notes.outlines.append((where, points))
+        lines.append(without_repeats(points, where, notes))
+    return lines
+
+
+def choose_origin(spec: Any) -> Origin:
+    """Whole metres that are taken off the coordinates of a plan: its lower left corner where it lies far off, else nothing.
+
+    Far off is farther from (0, 0) than the plan is wide, and than `NEAR`. Single precision has seven digits: at 5 600 000 m it steps
+    by half a metre.
+    """
+    try:
+        if isinstance(spec, str | shapely.Geometry) or (isinstance(spec, Mapping) and "type" in spec):
+            rings = [polygon.outer for polygon in polygons_in(spec, "", Notes())]
+        else:
+            rings = [read_points(spec.get("outer", ()) if isinstance(spec, Mapping) else spec, "")]
+    except ScenarioError:
+        return ZERO  # whoever reads it says why
+    points = np.concatenate(rings) if rings else np.empty((0, 2))
+    if not len(points) or not np.isfinite(points).all() or np.abs(points).max() > FARTHEST:
+        return ZERO
+    lower, upper = points.min(0), points.max(0)
+    gap = np.hypot(*np.maximum(np.maximum(lower, -upper), 0.0))
+    if gap <= max(float((upper - lower).max()), NEAR):
+        return ZERO
+    x, y = np.floor(lower).tolist()
+    return x, y
 
 
 def solid(geometry: shapely.Geometry) -> Area:
     """The parts of an overlay that have an area, without the threads and specks where edges met; may be empty."""
-    return shapely.union_all([part for part in shapely.get_parts(geometry) if part.area > 1e-9])
+    return shapely.union_all([part for part in shapely.get_parts(geometry) if part.area > SPECK])
 
 
 def tidy(area: Area) -> Area:
@@ -63,10 +112,15 @@ def tidy(area: Area) -> Area:
     return area.normalize().simplify(SAME).normalize()
 
 
-def polygons(wkt: str) -> list[list[np.ndarray]]:
-    """Rings (n, 2) m of every polygon of an area written as WKT, outer ring first, for drawing."""
+def moved(area: shapely.Geometry, origin: Origin) -> shapely.Geometry:
+    """The same in the coordinates of the plan."""
+    return area if origin == ZERO else shapely.transform(area, lambda points: points + origin)
+
+
+def polygons(wkt: str, origin: Origin = ZERO) -> list[list[np.ndarray]]:
+    """Rings (n, 2) m, less the origin, of every polygon of an area written as WKT, outer ring first, for drawing."""
     parts = shapely.get_parts(shapely.from_wkt(wkt))
-    return [[shapely.get_coordinates(ring) for ring in (part.exterior, *part.interiors)] for part in parts]
+    return [[shapely.get_coordinates(ring) - origin for ring in (part.exterior, *part.interiors)] for part in parts]
 
 
 def read_points(spec: Any, where: str, least: int = 1) -> np.ndarray:
@@ -85,52 +139,25 @@ def read_points(spec: Any, where: str, least: int = 1) -> np.ndarray:
     return points
 
 
-def _ring(spec: Any, where: str) -> Polygon:
-    points = read_points(spec, where, 3)
-    points = points[np.r_[True, np.hypot(*np.diff(points, axis=0).T) > SAME]]
-    if len(points) > 1 and np.hypot(*(points[0] - points[-1])) <= SAME:
-        points = points[:-1]
-    if len(points) < 3:
-        raise ScenarioError(f"{where}: has {len(points)} different points and no area, allowed are 3 or more.")
-    return _sound(Polygon(points), where)
-
-
-def _sound(polygon: Polygon, where: str) -> Polygon:
-    polygon = shapely.force_2d(polygon)
-    if polygon.is_empty or not np.isfinite(shapely.get_coordinates(polygon)).all():
-        raise ScenarioError(f"{where}: is empty or not finite. Give a polygon of some size.")
-    reason = shapely.is_valid_reason(polygon)
-    if polygon.convex_hull.area <= 1e-9:
-        raise ScenarioError(
-            f"{where}: has an area of zero, starting at {at(polygon.exterior.coords[0])}. Give a polygon of some size."
-        )
-    if not polygon.is_valid:
-        place = re.search(r"\[(\S+) (\S+)\]", reason)
-        spot = f" at {at((float(place[1]), float(place[2])))}" if place else ""
-        what = "crosses or touches itself" if "elf-intersection" in reason else f"is not a polygon ({reason.split('[')[0].lower()})"
-        raise ScenarioError(
-            f"{where}: the outline {what}{spot}. Allowed is a ring without crossings: put the points in order round it."
-        )
-    return polygon
-
-
-def at(point: Sequence[float]) -> str:
-    """A spot as messages write it."""
-    return f"({point[0]:.6g}, {point[1]:.6g}) m"
-
-
-def read_place(where: str, *, line: Any = None, point: Any = None, polygon: Any = None) -> Place:
-    """A goal's shape, from exactly one of the three. Raises ScenarioError naming the item."""
+def read_place(where: str, *, line: Any = None, point: Any = None, polygon: Any = None, notes: Notes | None = None) -> Place:
+    """A goal's shape, less the origin, from exactly one of the three. Raises ScenarioError naming the item."""
+    notes = Notes() if notes is None else notes
     if sum(given is not None for given in (line, point, polygon)) != 1:
         raise ScenarioError(f"{where}: give exactly one of line, point and polygon.")
     if point is not None:
-        return Point(read_points([point], f"{where}.point")[0])
+        return Point(notes.inside(read_points([point], f"{where}.point"))[0])
     if polygon is not None:
-        return read_area(polygon, f"{where}.polygon")
-    points = read_points(line, f"{where}.line", 2)
+        return read_area(polygon, f"{where}.polygon", notes)
+    given = [line] if not isinstance(line, str) else lines_in(line, f"{where}.line", notes)
+    if len(given) != 1:
+        raise ScenarioError(f"{where}.line: holds {len(given)} lines. Give one.")
+    points = notes.inside(read_points(given[0], f"{where}.line", 2))
+    notes.outlines.append((where, points))
     shape = LineString(points)
     if shape.length <= SAME:
-        raise ScenarioError(f"{where}.line: has no length, at {at(points[0])}. Give two different points, or a point.")
+        raise notes.refusal(
+            f"{where}.line: has no length, at {notes.at(points[0])}. Give two different points, or a point.", points[0]
+        )
     return shape
 
 

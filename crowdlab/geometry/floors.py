@@ -8,7 +8,9 @@ import shapely
 from shapely import LineString, MultiLineString, Point
 
 from crowdlab.errors import ScenarioError
-from crowdlab.geometry.areas import SAME, Area, Place, at, outline, solid, tidy
+from crowdlab.geometry.areas import Area, Place, outline, solid, tidy
+from crowdlab.geometry.notes import WARNING, ZERO, Notes, Origin, at
+from crowdlab.geometry.rings import SAME, SNAP, SPECK
 from crowdlab.geometry.segments import open_exits, wall_arrays
 
 
@@ -20,6 +22,7 @@ class Floor:
     walls: np.ndarray  # (W, 2, 2) m, segments
     obstacles: tuple[tuple[str, Area], ...] = ()  # named, for messages
     openings: tuple[np.ndarray, ...] = ()  # stretches (2, 2) m of the outline that are an exit, where no wall stands
+    origin: Origin = ZERO  # m, what was taken off every coordinate of the plan; messages put it back
     tree: shapely.STRtree = dataclasses.field(init=False, repr=False)  # of the walls
     known: dict[float, Area] = dataclasses.field(init=False, repr=False, default_factory=dict)  # radius -> free space
 
@@ -58,27 +61,39 @@ class Floor:
 
 
 def lay_floor(
-    area: Area, obstacles: Sequence[tuple[str, Area]] = (), lines: Iterable[np.ndarray] = (), exits: Iterable[np.ndarray] = ()
+    area: Area,
+    obstacles: Sequence[tuple[str, Area]] = (),
+    lines: Iterable[np.ndarray] = (),
+    exits: Iterable[np.ndarray] = (),
+    notes: Notes | None = None,
 ) -> Floor:
-    """Floor of an area less its named obstacles, with open polylines (n, 2) as further walls.
+    """Floor of an area less its named obstacles, with open polylines (n, 2) as further walls; all less the origin of the `notes`.
 
-    Where the edges (E, 2, 2) of an exit lie on the outline of the area, the wall is open.
+    Where the edges (E, 2, 2) of an exit lie on a wall, the wall is open.
 
     Raises:
         ScenarioError: an obstacle that lies outside, or obstacles that leave nothing.
     """
+    notes = Notes() if notes is None else notes
     for name, obstacle in obstacles:
         if not shapely.intersects(area, obstacle):
-            raise ScenarioError(f"{name}: lies outside the area and blocks nothing. Move it inside, or take it out.")
+            with notes.attempt(name):
+                spot = obstacle.representative_point().coords[0]
+                raise notes.refusal(f"{name}: lies outside the area and blocks nothing. Move it inside, or take it out.", spot)
     walkable = area
     if obstacles:
         taken = shapely.union_all([obstacle for _, obstacle in obstacles], grid_size=SAME)
-        walkable = solid(shapely.difference(area, taken, grid_size=SAME))
+        left = shapely.difference(area, taken, grid_size=SAME)
+        walkable = solid(left)
+        for speck in shapely.get_parts(left):
+            if 0 < speck.area <= SPECK:
+                notes.add(WARNING, "world.area", "a speck", speck.representative_point().coords[0], speck.area, "m²", "Taken out.")
         if walkable.is_empty:
-            raise ScenarioError("world.obstacles: cover the whole area, so nobody can stand anywhere. Make them smaller.")
+            spot = area.representative_point().coords[0]
+            raise notes.refusal("world.obstacles: cover the whole area, so nobody can stand anywhere. Make them smaller.", spot)
     segments = np.concatenate([outline(tidy(walkable)), *(np.stack([line[:-1], line[1:]], 1) for line in lines)])
     segments, openings = open_exits(segments, [edge for edges in exits for edge in edges])
-    return Floor(tidy(walkable), wall_arrays(segments)["walls"], tuple(obstacles), tuple(openings))
+    return Floor(tidy(walkable), wall_arrays(segments)["walls"], tuple(obstacles), tuple(openings), notes.origin)
 
 
 def covers(area: Area, points: np.ndarray) -> np.ndarray:
@@ -94,17 +109,19 @@ def within(floor: Floor, area: Area, radius: float = 0.0) -> Area:
 
 def check_place(floor: Floor, place: Place, where: str) -> None:
     """A goal must lie in the walkable area. Raises ScenarioError naming it and how much of it lies outside."""
-    beyond = shapely.difference(place, floor.area.buffer(1e-6))
+    beyond = shapely.difference(place, floor.area.buffer(SNAP))
     if beyond.is_empty:
         return
     for name, obstacle in floor.obstacles:
         if obstacle.buffer(-1e-6).intersects(place):
-            raise ScenarioError(f"{where}: lies in {name}. Move it to where people can walk.")
+            spot = shapely.get_coordinates(place)[0] + floor.origin
+            raise ScenarioError(f"{where}: lies in {name}. Move it to where people can walk.", place=(spot[0], spot[1]))
     gap = f"{floor.area.distance(place):.3g} m away from it" if not place.intersects(floor.area) else "reaching out of it"
     if isinstance(place, LineString) and gap.startswith("reaching"):
         gap = f"with {beyond.length:.3g} m of {place.length:.3g} m outside"
-    spot = at(shapely.get_coordinates(beyond)[0])
-    raise ScenarioError(f"{where}: lies outside the walkable area near {spot}, {gap}. Move it inside, or enlarge the area.")
+    x, y = shapely.get_coordinates(beyond)[0] + floor.origin
+    text = f"{where}: lies outside the walkable area near {at((x, y))}, {gap}. Move it inside, or enlarge the area."
+    raise ScenarioError(text, place=(x, y))
 
 
 def unreachable(floor: Floor, starts: np.ndarray, radii: np.ndarray, place: Place, reach: float) -> np.ndarray:

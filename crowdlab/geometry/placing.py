@@ -9,8 +9,9 @@ from scipy.spatial import cKDTree
 from scipy.special import ndtri
 
 from crowdlab.errors import ScenarioError
-from crowdlab.geometry.areas import Area, at
+from crowdlab.geometry.areas import Area
 from crowdlab.geometry.floors import Floor, covers, within
+from crowdlab.geometry.notes import at
 from crowdlab.state import Array
 
 BATCH = 4096  # darts thrown at once
@@ -214,7 +215,7 @@ def check_start(floor: Floor, positions: np.ndarray, radii: np.ndarray, names: S
     inside, gap = floor.inside(positions), floor.clearance(positions)
     for number in np.flatnonzero(~inside | (gap < radii - 1e-6)).tolist():
         place, radius = positions[number], radii[number]
-        who = f"{names[number]} at {at(place)}"
+        who = f"{names[number]} at {at(place, floor.origin)}"
         for name, obstacle in floor.obstacles:
             if covers(obstacle, place[None])[0] and not inside[number]:
                 raise ScenarioError(f"{who}: stands inside {name}. Move it to where people can walk.")

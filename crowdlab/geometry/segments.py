@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
-from crowdlab.geometry.areas import SAME
+from crowdlab.geometry.rings import SAME, SNAP
 
 CLOSE = 3 * SAME  # m, points this near after rounding may have been one
 
@@ -120,7 +120,7 @@ def open_exits(segments: np.ndarray, edges: Sequence[np.ndarray]) -> tuple[np.nd
             offset = edge - start
             aside = np.abs(offset @ np.array([-along[1], along[0]]))
             first, last = np.clip(sorted(offset @ along), 0.0, length)
-            if length <= SAME or aside.max() > 1e-6 or last - first <= 1e-6:
+            if length <= SAME or aside.max() > SNAP or last - first <= 1e-6:
                 kept.append((start, end))
                 continue
             openings.append(np.array([start + first * along, start + last * along]))

@@ -211,7 +211,8 @@ class Recorder:
         first, number = self._frames, self._chunks
         step, alive, position, heading = (chunk.arrays[name] for name in ("step", "alive", "position", "heading"))
         frame, agent = np.nonzero(alive)
-        columns = (frame + first, self._last["id"][agent], *position[frame, agent].T, *heading[frame, agent].T)
+        places = self.scenario.on_map(position[frame, agent])
+        columns = (frame + first, self._last["id"][agent], *places.T, *heading[frame, agent].T)
         many("INSERT INTO trajectory_data VALUES(?, ?, ?, ?, ?, ?)", zip(*(column.tolist() for column in columns), strict=True))
         area = tables.geometry_hash(self.scenario.area)
         many("INSERT INTO frame_data VALUES(?, ?)", [(first + index, area) for index in range(len(step))])
@@ -248,6 +249,7 @@ def _manifest(recorder: Recorder) -> dict[str, str]:
     values = {
         "scenario": scenario.name,
         "source": scenario.source,
+        "origin": scenario.origin,
         "seed": recorder.seed,
         "every": recorder.every,
         "dt": tables.exactly(recorder.params.motion.dt),

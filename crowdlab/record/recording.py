@@ -32,7 +32,7 @@ class Recording:
     """
 
     path: Path
-    manifest: dict[str, Any]  # scenario, source, seed, every, dt, observe, float64, groups, goals, versions, complete
+    manifest: dict[str, Any]  # scenario, source, origin, seed, every, dt, observe, float64, groups, goals, versions, complete
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -79,8 +79,19 @@ class Recording:
 
     @functools.cached_property
     def frames(self) -> Frames:
-        """All frames: position, velocity, heading (F, N, 2), alive (F, N), step (F,), exactly as computed."""
+        """All frames: position, velocity, heading (F, N, 2), alive (F, N), step (F,), exactly as computed: less the origin."""
         return _joined([arrays for arrays, _ in self.chunks()])
+
+    @property
+    def origin(self) -> tuple[float, float]:
+        """What was taken off every coordinate of a plan far from (0, 0), m."""
+        x, y = self.manifest.get("origin", (0.0, 0.0))
+        return x, y
+
+    @property
+    def positions(self) -> np.ndarray:
+        """(F, N, 2) m, of everybody in every frame in the coordinates of the plan; double precision."""
+        return np.asarray(self.frames.position, float) + self.origin
 
     @functools.cached_property
     def times(self) -> np.ndarray:

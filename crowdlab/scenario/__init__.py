@@ -1,7 +1,18 @@
 """Scenario files: TOML in, checked and built Scenario out. No simulation here."""
 
-from crowdlab.scenario.building import Scenario, build, variant
+from crowdlab.scenario.building import PlanWarning, Scenario, build, variant
 from crowdlab.scenario.files import load, shipped
+from crowdlab.scenario.reporting import GeometryReport, geometry_report
 from crowdlab.scenario.tables import schema
 
-__all__ = ["Scenario", "build", "load", "schema", "shipped", "variant"]
+__all__ = [
+    "GeometryReport",
+    "PlanWarning",
+    "Scenario",
+    "build",
+    "geometry_report",
+    "load",
+    "schema",
+    "shipped",
+    "variant",
+]

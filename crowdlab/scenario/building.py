@@ -2,26 +2,27 @@
 
 import copy
 import dataclasses
-import itertools
 import math
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import demand, geometry, navigation
+from crowdlab import demand, geometry
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.forces import FORCES
-from crowdlab.geometry import Floor, Place
+from crowdlab.geometry import Finding
 from crowdlab.integrate import MOTIONS
 from crowdlab.params import Limits, Params, People, as_arrays, check_value, spec_of
-from crowdlab.scenario.tables import REACH, GoalTable, ScenarioTable, WorldTable, brief, decode, plain
+from crowdlab.scenario.shapes import inlined
+from crowdlab.scenario.surroundings import Goal, furnished, make_world, surveyed
+from crowdlab.scenario.tables import REACH, ScenarioTable, brief, decode, plain
 from crowdlab.state import State, World
 
 USUAL_FORCES = ("driving", "repulsion", "contact", "wall_repulsion", "wall_contact")  # Helbing, Farkas & Vicsek 2000
-MARGIN = 1.0  # m, how far the box of a world reaches beyond its area
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,35 +36,44 @@ class Scenario:
     params: Params  # defaults of this scenario
     groups: tuple[str, ...]  # names, in the order of State.group
     goals: tuple[str, ...]  # names, in the order of World.goals
-    area: str  # walkable area as WKT, m
+    area: str  # walkable area as WKT, m, in the coordinates of the plan
     duration: float  # s, how long `crowdlab run` runs it at most
     frames_per_second: float  # 1/s, how often `crowdlab run` records
     seed: int  # for the placing and, unless the user gives another, for the run
     source: dict[str, Any]  # the parsed file, kept for recordings
+    # m, taken off every coordinate of a plan that lies far from (0, 0): world, state and frames are less this
+    origin: tuple[float, float] = (0.0, 0.0)
+    walls: tuple[np.ndarray, ...] = ()  # thin walls as open polylines (n, 2) m, in the coordinates of the plan
+    findings: tuple[Finding, ...] = ()  # what was mended in the plan or is odd about it
+
+    def on_map(self, places: Any) -> np.ndarray:
+        """Places (..., 2) m of this scenario, as in frames, in the coordinates of its plan; double precision."""
+        return np.asarray(places, float) + self.origin
+
+    def geojson(self) -> dict[str, Any]:
+        """Walkable area and thin walls as a GeoJSON FeatureCollection in the coordinates of the plan; may be read as `world`."""
+        return geometry.drawn(self.area, self.walls)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Goal:
-    """A goal with its shape, edges (E, 2, 2) m and what happens on arrival."""
-
-    place: Place
-    edges: np.ndarray
-    leaves: bool
-    reach: float  # m
+class PlanWarning(UserWarning):
+    """Something in a plan was mended or looks wrong."""
 
 
-def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
-    """A Scenario from the tables of a scenario file as a dict; shapely geometries and arrays may stand for lists.
+def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | None = None) -> Scenario:
+    """A Scenario from the tables of a scenario file as a dict; shapely geometries, GeoJSON and arrays may stand for lists.
+
+    Names of files are looked for in `folder`. What looks wrong in the plan becomes a PlanWarning; `geometry_report` says all.
 
     Raises:
         ScenarioError, ParamError: names the table and the key, the value, what is allowed and what to change.
     """
-    source = plain(spec)
+    source = plain(inlined(spec, folder))
     tables = decode(source, ScenarioTable)
-    goals = {goal: _read_goal(table, f"goals.{goal}") for goal, table in tables.goals.items()}
-    floor = _floor(tables.world, goals)
-    for goal, read in goals.items():
-        geometry.check_place(floor, read.place, f"goals.{goal}")
+    plan = surveyed(tables.world)
+    goals, floor = furnished(plan, tables.goals)
+    for finding in plan.findings:
+        if finding.severity == geometry.WARNING:
+            warnings.warn(f"{name}: {finding}", PlanWarning, stacklevel=2)
     relaxation = spec_of(FORCES["driving"](), "relaxation_time")
     targets = {goal: (read.place, 0.0 if read.leaves else read.reach) for goal, read in goals.items()}
     crowd = demand.populate(
@@ -73,23 +83,26 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled") -> Scenario:
         if own in goals:
             raise ScenarioError(f"goals.{own}: this is the name of somebody's own goal (goal_area). Choose another name.")
         place = geometry.read_place(own, point=point)
-        goals[own] = _Goal(place, geometry.edges_of(place), False, REACH)
+        goals[own] = Goal(place, geometry.edges_of(place), False, REACH)
     params = _params(tables, crowd)
     _check_relaxation(tables, params, source)
-    world = _world(floor, list(goals.values()), crowd.radius)
+    world = make_world(floor, list(goals.values()), crowd.radius)
     return Scenario(
         name=name,
         title=tables.title or name,
         world=world,
-        state=demand.assemble(crowd, world),
+        state=demand.assemble(crowd, world, floor.origin),
         params=params,
         groups=tuple(tables.groups),
         goals=tuple(goals),
-        area=floor.area.wkt,
+        area=geometry.moved(floor.area, floor.origin).wkt,
         duration=tables.duration,
         frames_per_second=tables.frames_per_second,
         seed=tables.seed,
         source=source,
+        origin=floor.origin,
+        walls=tuple(line + floor.origin for _, line in plan.lines),
+        findings=plan.findings,
     )
 
 
@@ -138,52 +151,6 @@ def _share(scenario: Scenario, people: int) -> dict[str, int]:
     for name in by_remainder[: rest - sum(share.values())]:
         share[name] += 1
     return share
-
-
-def _read_goal(table: GoalTable, where: str) -> _Goal:
-    polygon = table.polygon if table.polygon is None or isinstance(table.polygon, str | list) else dataclasses.asdict(table.polygon)
-    place = geometry.read_place(where, line=table.line, point=table.point, polygon=polygon)
-    leaves = table.then == "leave" or (table.then is None and table.point is None)
-    if leaves and table.point is not None:
-        raise ScenarioError(f"{where}.then = 'leave': a point is too small to walk through. Give a line or a polygon.")
-    return _Goal(place, geometry.edges_of(place), leaves, table.reach)
-
-
-def _floor(table: WorldTable, goals: Mapping[str, _Goal]) -> Floor:
-    def area(spec: Any, where: str) -> geometry.Area:
-        return geometry.read_area(spec if isinstance(spec, str | list) else dataclasses.asdict(spec), where)
-
-    names = [f"world.obstacles[{number}]" for number in range(len(table.obstacles))]
-    obstacles = [(where, area(obstacle, where)) for where, obstacle in zip(names, table.obstacles, strict=True)]
-    lines = [geometry.read_points(line, f"world.walls[{number}]", 2) for number, line in enumerate(table.walls)]
-    exits = [goal.edges for goal in goals.values() if goal.leaves]
-    return geometry.lay_floor(area(table.area, "world.area"), obstacles, lines, exits)
-
-
-def _world(floor: Floor, goals: list[_Goal], radius: np.ndarray) -> World:
-    left, bottom, right, top = floor.area.bounds
-    lower = (left - MARGIN, bottom - MARGIN)
-    size = (right - left + 2 * MARGIN, top - bottom + 2 * MARGIN)
-    sizes = radius if len(radius) else np.array([demand.Body.radius])
-    alike = geometry.alike(floor, sizes)
-    cell = navigation.choose_cell(size, len(goals) * len(alike), float(sizes.min()))
-    edges, leaves = [goal.edges for goal in goals], [goal.leaves for goal in goals]
-    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, sizes=alike)
-    walls = geometry.wall_arrays(floor.walls)
-    return World(
-        walls=demand.reals(walls["walls"]),
-        wall_vertices=demand.reals(walls["wall_vertices"]),
-        wall_directions=demand.reals(walls["wall_directions"]),
-        wall_part=jnp.asarray(walls["wall_part"]),
-        goals=demand.reals(navigation.pad_goals(edges)),
-        goal_leaves=jnp.asarray(np.asarray(leaves, bool)),
-        goal_reach=demand.reals([goal.reach for goal in goals]),
-        ways=demand.reals(ways),
-        ways_cell=demand.reals(cell),
-        ways_sizes=demand.reals([(thin.max() + stout.min()) / 2 for thin, stout in itertools.pairwise(alike)]),
-        lower=lower,
-        size=size,
-    )
 
 
 def _check_relaxation(tables: ScenarioTable, params: Params, source: Mapping[str, Any]) -> None:

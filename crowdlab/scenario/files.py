@@ -2,6 +2,7 @@
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 from crowdlab.errors import ParamError, ScenarioError, nearest
 from crowdlab.scenario.building import Scenario, build
@@ -13,21 +14,26 @@ def load(path: str | Path) -> Scenario:
     Raises:
         ScenarioError, ParamError: names the file, the table and the key, the value, what is allowed and what to change.
     """
+    spec, file = read(path)
+    try:
+        return build(spec, name=file.stem, folder=file.parent)
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: {error}", place=error.place) from None
+    except ParamError as error:
+        raise ParamError(f"{file}: {error}") from None
+
+
+def read(path: str | Path) -> tuple[dict[str, Any], Path]:
+    """The tables of a scenario file, or of a shipped scenario by its name, as they stand, and the file. Raises ScenarioError."""
     file = _find(path)
     try:
-        spec = tomllib.loads(file.read_text(encoding="utf-8-sig"))  # some editors begin a file with a mark
+        return tomllib.loads(file.read_text(encoding="utf-8-sig")), file  # some editors begin a file with a mark
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: is not TOML: {error}. Mend that line.") from None
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{file}: is not a text in UTF-8 (byte {error.start}). Save it as UTF-8.") from None
     except OSError as error:
         raise ScenarioError(f"{file}: cannot be read ({error.strerror}). Check the name and the rights.") from None
-    try:
-        return build(spec, name=file.stem)
-    except ScenarioError as error:
-        raise ScenarioError(f"{file}: {error}") from None
-    except ParamError as error:
-        raise ParamError(f"{file}: {error}") from None
 
 
 def shipped() -> dict[str, Path]:

@@ -29,6 +29,7 @@ class Rings:
 
 
 AreaSpec = Points | str | Rings
+LineSpec = Points | str
 REACH = 0.5  # m, arrival distance of a target that says nothing else
 
 
@@ -37,15 +38,16 @@ class WorldTable:
     """Where people may walk."""
 
     area: AreaSpec
-    obstacles: list[AreaSpec] = dataclasses.field(default_factory=list)
-    walls: list[Points] = dataclasses.field(default_factory=list)
+    obstacles: list[AreaSpec] | str = dataclasses.field(default_factory=list)
+    walls: list[LineSpec] | str = dataclasses.field(default_factory=list)
+    origin: tuple[float, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GoalTable:
     """A place to walk to."""
 
-    line: Points | None = None
+    line: LineSpec | None = None
     point: tuple[float, float] | None = None
     polygon: AreaSpec | None = None
     then: Literal["leave", "stand"] | None = None
@@ -82,14 +84,15 @@ class ScenarioTable:
 NUMBERS = "number, {uniform = [from, to]}, {normal = [mean, deviation]}, lognormal, gamma or weibull with least and most, or a list"
 # What a key means and holds; shown in errors and in the schema.
 MEANING = {
-    "area": "ring of points [[x, y], ...] in m, WKT, or {outer, holes}",
-    "obstacles": "list of areas taken out of the walkable area",
-    "walls": "list of open polylines [[x, y], ...] in m",
+    "area": "ring of points [[x, y], ...] in m, WKT, GeoJSON, the name of a file with either, or {outer, holes}",
+    "obstacles": "list of areas taken out of the walkable area, or one geometry of many",
+    "walls": "list of open polylines [[x, y], ...] in m or as WKT or GeoJSON, or one geometry of many",
+    "origin": "[x, y] in m that is (0, 0) inside; usual is [0, 0] near it and the lower left corner of a plan far away",
     "outer": "ring of points [[x, y], ...] in m",
     "holes": "list of rings",
-    "line": "points [[x, y], ...] in m",
+    "line": "points [[x, y], ...] in m, WKT or GeoJSON",
     "point": "[x, y] in m",
-    "polygon": "ring of points [[x, y], ...] in m, WKT, or {outer, holes}",
+    "polygon": "ring of points [[x, y], ...] in m, WKT, GeoJSON, the name of a file with either, or {outer, holes}",
     "then": "'leave' (usual for line and polygon) or 'stand' (usual for point)",
     "reach": "number above 0 in m, the arrival distance where people stand",
     "count": "whole number of people, 0 or more",
@@ -206,6 +209,8 @@ def schema() -> dict[str, Any]:
                 entry["description"] = MEANING[key]
     for key, law in [*specs(Body()), *specs(People())]:
         tables["GroupTable"]["properties"][key]["description"] += f"; {_bounds(law)}"
+    for name, key in SHAPES:
+        tables[name]["properties"][key]["anyOf"].append(GEOJSON)
     whole = tables.pop("ScenarioTable")
     forces = {name: _parameters(kind, KIND | ON) for name, kind in FORCES.items()}
     motions = {name: _parameters(kind, KIND) for name, kind in MOTIONS.items()}
@@ -228,6 +233,12 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "crowdlab scenario", **whole, "$defs": tables}
 
 
+SHAPES = (
+    *(("WorldTable", key) for key in ("area", "obstacles", "walls")),
+    *(("GoalTable", key) for key in ("polygon", "line")),
+    *(("GroupTable", key) for key in ("area", "goal_area")),
+)
+GEOJSON = {"type": "object", "required": ["type"], "description": "a GeoJSON object"}
 KIND = {"kind": {"type": "string", "description": "name of the law, where the table is called otherwise"}}
 ON = {"on": {"type": "boolean", "default": True, "description": "false leaves this force out"}}
 

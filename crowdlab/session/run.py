@@ -201,7 +201,7 @@ class Session:
             params,
             self.state,
             self._key,
-            CommandQueue.of([command for command in due if command.kind != Kind.SET]),
+            CommandQueue.of([command for command in due if command.kind != Kind.SET], origin=self.scenario.origin),
             self.grid,
             steps=self.chunk,
             every=self.every,
@@ -261,6 +261,7 @@ class Session:
         }
         for name in ("position", "velocity", "heading"):
             report[name] = np.asarray(getattr(state, name))[:, row]
+        report["position"] = self.scenario.on_map(report["position"])
         for name in ("radius", "social_radius", "mass", "desired_speed"):
             report[name] = float(np.asarray(getattr(state, name))[row])
         report["speed"] = math.hypot(*report["velocity"])

@@ -7,6 +7,7 @@ from crowdlab.views.chart import curves
 from crowdlab.views.drawing import picture
 from crowdlab.views.growth import Growth
 from crowdlab.views.page import replay_html
+from crowdlab.views.plan import plan_html
 from crowdlab.views.plaza import Plaza
 from crowdlab.views.series import Timeline, timeline
 from crowdlab.views.sheet import sheet
@@ -24,6 +25,7 @@ __all__ = [
     "Timeline",
     "curves",
     "picture",
+    "plan_html",
     "replay_html",
     "sheet",
     "timeline",

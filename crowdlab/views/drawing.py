@@ -40,7 +40,7 @@ def picture(
         y = height * FINE - (points[..., 1] - lower[1]) * scale
         return list(zip(np.ravel(x).tolist(), np.ravel(y).tolist(), strict=True))
 
-    for rings in geometry.polygons(scenario.area):
+    for rings in geometry.polygons(scenario.area, scenario.origin):
         for number, ring in enumerate(rings):
             pen.polygon(pixels(ring), fill=theme.paper if number else theme.floor)
     for wall in np.asarray(scenario.world.walls, float):

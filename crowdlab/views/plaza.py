@@ -1,12 +1,14 @@
 """The scene from above: people at true size with heading and speed, walkable area, walls, exits and targets."""
 
 import math
+from typing import Any
 
 import numpy as np
 from bokeh.models import (
     BoxZoomTool,
     ColorBar,
     ColumnDataSource,
+    CustomJSTickFormatter,
     HoverTool,
     Label,
     LinearColorMapper,
@@ -29,6 +31,7 @@ from crowdlab.views.theme import LEFT, LIGHT, Painted, Theme
 
 VIRIDIS: tuple[str, ...] = tuple(Viridis256)
 RING = 0.12  # m between a person and the ring that marks who is inspected
+ON_MAP = "return String(Number((origin + tick).toFixed(3)))"  # a label in the coordinates of the plan
 LABELLED_GOALS = 8  # more goals than this share names
 
 
@@ -57,6 +60,7 @@ class Plaza(Painted):
             tools=[],
             min_border_left=LEFT,
         )
+        label_on_map(self.figure, scenario.origin)
         self.figure.grid.visible = False
         wheel = WheelZoomTool()
         self.figure.add_tools(PanTool(), wheel, BoxZoomTool(match_aspect=True), ResetTool(), SaveTool())
@@ -69,7 +73,7 @@ class Plaza(Painted):
         self.show(scenario.state, 0.0)
 
     def _draw_world(self) -> None:
-        shapes = geometry.polygons(self.scenario.area)
+        shapes = geometry.polygons(self.scenario.area, self.scenario.origin)
         floor = self.figure.multi_polygons(
             xs=[[[ring[:, 0].tolist() for ring in rings] for rings in shapes]],
             ys=[[[ring[:, 1].tolist() for ring in rings] for rings in shapes]],
@@ -162,6 +166,13 @@ class Plaza(Painted):
         """Put one instant into the figure: people, title."""
         self.agents.data = people_columns(state)
         self.figure.title.text = headline(self.scenario, state, seconds)
+
+
+def label_on_map(plot: Any, origin: tuple[float, float]) -> None:
+    """Labels of the axes in the coordinates of the plan. What is drawn stays less the origin: browsers draw in single precision."""
+    for axis, off in zip((plot.xaxis, plot.yaxis), origin, strict=True):
+        if off:
+            axis.formatter = CustomJSTickFormatter(args={"origin": off}, code=ON_MAP)
 
 
 def top_speed(params: Params) -> float:
