@@ -19,6 +19,15 @@ from crowdlab.stability import alone, pressed
 from crowdlab.state import MOST, Array, State, World
 
 
+def check_still(scenario: Scenario, what: str) -> None:
+    """Refuse doors that move, for runs whose surroundings stay as they are. Raises CrowdlabError."""
+    if scenario.doors is not None:
+        raise CrowdlabError(
+            f"{scenario.name}: doors.{scenario.doors.names[0]} opens or closes, which {what} cannot follow. "
+            "Take the doors out, or run it by simulate."
+        )
+
+
 def check_run(
     scenario: Scenario, params: Params, steps: int, every: int, observe: Sequence[str], state: State | None = None
 ) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crowdlab import walls
 from crowdlab.abreast import each, peoples, rows_of
-from crowdlab.checks import check_counts, check_key, check_run, check_start, check_steps
+from crowdlab.checks import check_counts, check_key, check_run, check_start, check_steps, check_still
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.guards import broken
@@ -81,6 +81,7 @@ def simulate_many(
         RunError: as for `simulate`, with the number of the run.
     """
     check_counts(scenario.name, steps, every)
+    check_still(scenario, "runs side by side")
     members = _members(scenario, keys, params, states)
     for one in members:
         check_run(scenario, one.params, steps, every, observe, one.state)

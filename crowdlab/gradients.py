@@ -10,7 +10,7 @@ import numpy as np
 
 from crowdlab import params as parameters
 from crowdlab import planning, simulation, walls
-from crowdlab.checks import check_key, check_run
+from crowdlab.checks import check_key, check_run, check_still
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import NonFiniteError, ParamError
 from crowdlab.neighbours import Grid
@@ -61,6 +61,7 @@ def gradient(
     params = parameters.as_arrays(scenario.params if params is None else params)
     leaves = {path: parameters.get(params, path) for path in paths}
     check_run(scenario, params, steps, every, observe)
+    check_still(scenario, "a gradient")
     observe = tuple(observe)
     state, queue = scenario.state, CommandQueue.of((), 0)
     people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)

@@ -38,7 +38,7 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
     if many < everybody:
         state = rows_of(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
-    return plan_grid(scenario.world, state, people, around, dt=params.time_step, fastest=expected)._replace(copy_rows=many)
+    return plan_grid(scenario.walled, state, people, around, dt=params.time_step, fastest=expected)._replace(copy_rows=many)
 
 
 def parts(*params: Params) -> dict[str, bool]:
@@ -61,7 +61,7 @@ def plan_for_all(scenario: Scenario, members: Sequence[tuple[Params, State]]) ->
     expected = max(_expected(params) for params, _ in members)
     dt = members[0][0].time_step
     plans = [
-        plan_grid(scenario.world, state, people, around, dt=dt, fastest=expected, slack=1.25, tight=True) for _, state in members
+        plan_grid(scenario.walled, state, people, around, dt=dt, fastest=expected, slack=1.25, tight=True) for _, state in members
     ]
     names = ("capacity", "touching", "span", "walls")
     room = {name: max(sizes) for name, sizes in zip(names, zip(*map(room_of, plans), strict=True), strict=True)}

@@ -18,7 +18,7 @@ from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, moved
 from crowdlab.planning import bare, check_parts, larger, plan, repaired, suffices, sufficient, thinned, tightened
 from crowdlab.scenario import Scenario
-from crowdlab.state import Array, State
+from crowdlab.state import MOST, Array, State, World
 from crowdlab.stepping import Frames, Run, rollout, step
 
 # Compiled loops that are kept at a time. Each takes about 800 of the 65 530 memory maps that Linux allows a process, which dies without a
@@ -26,7 +26,7 @@ from crowdlab.stepping import Frames, Run, rollout, step
 PROGRAMS = 40
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
-__all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "suffices", "trusted"]
+__all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "suffices", "through_doors", "trusted"]
 
 
 def forget_programs() -> None:
@@ -40,6 +40,21 @@ def forget_programs() -> None:
 def steps_of_piece(every: int) -> int:
     """Steps that are run before their health is looked at: whole frames of `every` steps, about PIECE of them."""
     return max(every, PIECE - PIECE % every)
+
+
+def laid(scenario: Scenario, state: State, grid: Grid) -> World:
+    """The world with its table of walls, and its doors as they are in the state."""
+    if scenario.doors is None:
+        return with_wall_table(scenario.world, grid)
+    return scenario.doors.world(int(state.closed), with_wall_table(scenario.walled, grid))
+
+
+def through_doors(scenario: Scenario, params: Params, state: State) -> tuple[State, int]:
+    """The state with its doors as they are now, and the step at which they may move again."""
+    if scenario.doors is None:
+        return state, MOST
+    state = scenario.doors.moved(state, params.time_step)
+    return state, scenario.doors.until(int(state.step), params.time_step)
 
 
 def trusted(
@@ -73,7 +88,7 @@ def trusted(
     people, features = int(present.state.id.shape[0]), walls.feature_count(scenario.world)
     start = (present.params, present.state, key, queue)
     while True:
-        world = with_wall_table(scenario.world, grid)
+        world = laid(scenario, state, grid)
         run = rollout(world, *start, grid=grid, steps=steps, every=every, observe=observe)
         health = jax.device_get(run.health)
         better = repaired(grid, health, people, features)
@@ -131,7 +146,8 @@ def chunks(
             params = moved(params, move.path, move.value[0])
         grid = sufficient(scenario, params, state, grid, given)
         grid = bare(grid, *stages) if given is None else grid
-        ahead = min([last, now + chunk, *moves]) - now
+        state, until = through_doors(scenario, params, state)
+        ahead = min([last, now + chunk, *moves, until]) - now
         ahead, stride, due = _to_frame(ahead, (now - first) % every, every)
         due_orders = [c for c in people_orders if now <= c.step < now + ahead]
         queue = CommandQueue.of(due_orders, capacity=8 if people_orders else 0, origin=scenario.origin)

@@ -47,6 +47,7 @@ class State:
     # Those who are gone and have no row here: in the loop only (see muster.py), both 0 wherever everybody has a row.
     left: Array = single(default=nobody)  # () int32, by an exit
     removed: Array = single(default=nobody)  # () int32, by an order
+    closed: Array = single(default=nobody)  # () int32, which doors are closed: bit i for door i (see scenario.doors)
 
     def with_(self, **changes: Any) -> "State":
         """Copy with some fields replaced."""

@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     lab = command("lab", opening.lab, "open JupyterLab on the first notebook, or on a scenario")
     lab.add_argument("scenario", nargs="?", metavar="SCENARIO")
     lab.add_argument("--no-browser", action="store_true", help="start the server only and print its address")
-    kept = command("cache", opening.kept, "show where compiled programs are kept for the next start, and how much they take")
+    kept = command("cache", opening.kept, "show where compiled programs and computed ways are kept, and how much they take")
     kept.add_argument("--clear", action="store_true", help="remove them")
     command("bench", opening.bench, "measure how fast the simulation runs here", helps=False)  # it reads its own arguments
     return parser

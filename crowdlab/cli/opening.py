@@ -29,7 +29,7 @@ def lab(options: argparse.Namespace) -> int:
 
 
 def kept(options: argparse.Namespace) -> int:
-    """Show where the compiled programs are, and remove them if asked to."""
+    """Show where the compiled programs and computed ways are, and remove them if asked to."""
     place = cache.folder()
     if place is None:
         print(f"Nothing is kept: {cache.PLACE} is empty.")

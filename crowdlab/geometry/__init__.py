@@ -17,6 +17,7 @@ from crowdlab.geometry.doors import Door, narrow_door
 from crowdlab.geometry.floors import Floor, check_place, covers, lay_floor, unreachable, within
 from crowdlab.geometry.forms import drawn, features, from_geojson, to_geojson
 from crowdlab.geometry.inspection import inspect
+from crowdlab.geometry.moving import distances, standing, which_door
 from crowdlab.geometry.notes import ERROR, NOTE, WARNING, ZERO, Finding, Notes, Origin, at, markup, metres, table
 from crowdlab.geometry.placing import check_start, sample_discs, sample_points, uniforms
 from crowdlab.geometry.plans import Plan, note_exits, read_plan
@@ -44,6 +45,7 @@ __all__ = [
     "check_start",
     "choose_origin",
     "covers",
+    "distances",
     "drawn",
     "edges_of",
     "features",
@@ -65,10 +67,12 @@ __all__ = [
     "room_for",
     "sample_discs",
     "sample_points",
+    "standing",
     "table",
     "to_geojson",
     "uniforms",
     "unreachable",
     "wall_arrays",
+    "which_door",
     "within",
 ]

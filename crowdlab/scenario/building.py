@@ -17,6 +17,7 @@ from crowdlab.forces import FORCES
 from crowdlab.geometry import Finding
 from crowdlab.integrate import MOTIONS
 from crowdlab.params import Limits, Params, People, as_arrays, check_value, spec_of
+from crowdlab.scenario.doors import Doors, doors_of
 from crowdlab.scenario.shapes import inlined
 from crowdlab.scenario.surroundings import Goal, furnished, make_world, surveyed
 from crowdlab.scenario.tables import REACH, ScenarioTable, brief, decode, plain
@@ -41,6 +42,7 @@ class Scenario:
     frames_per_second: float  # 1/s, how often `crowdlab run` records
     seed: int  # for the placing and, unless the user gives another, for the run
     source: dict[str, Any]  # the parsed file, kept for recordings
+    doors: Doors | None = None  # those that open and close; `world` and `state` have them as they are at step 0
     # m, taken off every coordinate of a plan that lies far from (0, 0): world, state and frames are less this
     origin: tuple[float, float] = (0.0, 0.0)
     walls: tuple[np.ndarray, ...] = ()  # thin walls as open polylines (n, 2) m, in the coordinates of the plan
@@ -53,6 +55,15 @@ class Scenario:
     def geojson(self) -> dict[str, Any]:
         """Walkable area and thin walls as a GeoJSON FeatureCollection in the coordinates of the plan; may be read as `world`."""
         return geometry.drawn(self.area, self.walls)
+
+    @property
+    def walled(self) -> World:
+        """The world with all walls that ever stand."""
+        return self.world if self.doors is None else self.doors.shut
+
+    def around(self, state: State) -> World:
+        """The world with its doors as they are in a state."""
+        return self.world if self.doors is None else self.doors.world(int(state.closed))
 
 
 class PlanWarning(UserWarning):
@@ -86,12 +97,17 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | Non
         goals[own] = Goal(place, geometry.edges_of(place), False, REACH)
     params = _params(tables, crowd)
     _check_relaxation(tables, params, source)
-    world = make_world(floor, list(goals.values()), crowd.radius)
+    world, ways = make_world(floor, list(goals.values()), crowd.radius)
+    state = demand.assemble(crowd, world, floor.origin)
+    doors = doors_of(floor, tables.doors, world, ways)
+    if doors is not None:
+        state = doors.moved(state, params.time_step)
+        world = doors.world(int(state.closed))
     return Scenario(
         name=name,
         title=tables.title or name,
         world=world,
-        state=demand.assemble(crowd, world, floor.origin),
+        state=state,
         params=params,
         groups=tuple(tables.groups),
         goals=tuple(goals),
@@ -103,6 +119,7 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | Non
         origin=floor.origin,
         walls=tuple(line + floor.origin for _, line in plan.lines),
         findings=plan.findings,
+        doors=doors,
     )
 
 

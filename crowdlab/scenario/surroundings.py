@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -63,8 +64,8 @@ def _read_goal(table: GoalTable, where: str, notes: Notes) -> Goal:
     return Goal(place, geometry.edges_of(place), leaves, table.reach)
 
 
-def make_world(floor: Floor, goals: list[Goal], radius: np.ndarray) -> World:
-    """The World of a floor and its goals, for people of these radii, m."""
+def make_world(floor: Floor, goals: list[Goal], radius: np.ndarray) -> tuple[World, Callable[[Floor], np.ndarray]]:
+    """The World of a floor and its goals, for people of these radii, m, and what computes its ways for other walls."""
     left, bottom, right, top = floor.area.bounds
     lower = (left - MARGIN, bottom - MARGIN)
     size = (right - left + 2 * MARGIN, top - bottom + 2 * MARGIN)
@@ -72,9 +73,9 @@ def make_world(floor: Floor, goals: list[Goal], radius: np.ndarray) -> World:
     alike = geometry.alike(floor, sizes)
     cell = navigation.choose_cell(size, len(goals) * len(alike), float(sizes.min()))
     edges, leaves = [goal.edges for goal in goals], [goal.leaves for goal in goals]
-    ways = navigation.ways(floor, edges, leaves, lower=lower, size=size, cell=cell, sizes=alike)
+    ways = partial(navigation.ways, goals=edges, leaves=leaves, lower=lower, size=size, cell=cell, sizes=alike)
     walls = geometry.wall_arrays(floor.walls)
-    return World(
+    world = World(
         walls=demand.reals(walls["walls"]),
         wall_vertices=demand.reals(walls["wall_vertices"]),
         wall_directions=demand.reals(walls["wall_directions"]),
@@ -82,9 +83,10 @@ def make_world(floor: Floor, goals: list[Goal], radius: np.ndarray) -> World:
         goals=demand.reals(navigation.pad_goals(edges)),
         goal_leaves=jnp.asarray(np.asarray(leaves, bool)),
         goal_reach=demand.reals([goal.reach for goal in goals]),
-        ways=demand.reals(ways),
+        ways=demand.reals(ways(floor)),
         ways_cell=demand.reals(cell),
         ways_sizes=demand.reals([(thin.max() + stout.min()) / 2 for thin, stout in itertools.pairwise(alike)]),
         lower=lower,
         size=size,
     )
+    return world, ways

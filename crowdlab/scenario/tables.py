@@ -65,6 +65,15 @@ class GroupTable(Group):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class DoorTable:
+    """A door that opens and closes."""
+
+    line: Points
+    opens: list[float] = dataclasses.field(default_factory=list)
+    closes: list[float] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class ScenarioTable:
     """A whole scenario file."""
 
@@ -74,6 +83,7 @@ class ScenarioTable:
     duration: Annotated[float, msgspec.Meta(gt=0)] = 60.0
     frames_per_second: Annotated[float, msgspec.Meta(gt=0)] = 8.0
     goals: dict[str, GoalTable] = dataclasses.field(default_factory=dict)
+    doors: dict[str, DoorTable] = dataclasses.field(default_factory=dict)
     groups: dict[str, GroupTable] = dataclasses.field(default_factory=dict)
     profiles: dict[str, Profile] = dataclasses.field(default_factory=dict)
     forces: dict[str, dict[str, Any]] | None = None
@@ -123,6 +133,9 @@ MEANING = {
     "frames_per_second": "number above 0 in 1/s",
     "world": "table with the key area",
     "goals": "one table for each goal",
+    "doors": "one table for each door that opens or closes",
+    "opens": "list of times in s",
+    "closes": "list of times in s; it waits until nobody stands in it",
     "groups": "one table for each group",
     "forces": "one table for each force",
     "motion": "table of parameters",
@@ -272,6 +285,7 @@ def _bounds(law: Spec) -> str:
 __all__ = [
     "REACH",
     "Distribution",
+    "DoorTable",
     "GoalTable",
     "GroupTable",
     "ScenarioTable",

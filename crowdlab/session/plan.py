@@ -22,7 +22,7 @@ PACKING = math.pi / math.sqrt(12)  # share of the floor that equal discs cover a
 
 def plan_with_room(scenario: Scenario, params: Params, state: State) -> Grid:
     """A plan with room for a crowd packed at a door and for the walls near any place."""
-    grid, world = simulation.plan(scenario, params, state, sliders=True), scenario.world
+    grid, world = simulation.plan(scenario, params, state, sliders=True), scenario.walled
     sides = [np.linspace(0.0, 1.0, PLACES) * length + start for start, length in zip(world.lower, world.size, strict=True)]
     places = jnp.asarray(np.stack(np.meshgrid(*sides)).reshape(2, -1), state.position.dtype)
     everywhere = state.with_(position=places, alive=jnp.ones(places.shape[1], bool), radius=jnp.zeros(places.shape[1]))

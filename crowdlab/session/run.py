@@ -77,6 +77,11 @@ class Session:
                 f"session: chunk = {self.chunk} and every = {self.every} steps: a chunk holds a whole number of frames. "
                 "Give chunk as a multiple of every."
             )
+        looks = 0 if scenario.doors is None else scenario.doors.until(0, scenario.params.time_step)
+        if looks % self.chunk:
+            raise ParamError(
+                f"session: chunk = {self.chunk} steps: doors are looked at every {looks} steps. Give a chunk that divides this number."
+            )
         self.observe = SHOWN if observe is None else observe
         self._moved: dict[str, float] = {}  # last order for each parameter
         self._waiting: list[Command] = []  # orders not yet due
@@ -196,10 +201,11 @@ class Session:
         if self.grid is None or not simulation.suffices(self.grid, params, self.state):
             self.grid = plan_with_room(self.scenario, params, self.state)
             self.plans += 1
+        state, _ = simulation.through_doors(self.scenario, params, self.state)
         run, grid = simulation.trusted(
             self.scenario,
             params,
-            self.state,
+            state,
             self._key,
             CommandQueue.of([command for command in due if command.kind != Kind.SET], origin=self.scenario.origin),
             self.grid,
@@ -246,7 +252,7 @@ class Session:
         Raises:
             CommandError: nobody has this id.
         """
-        state, world = self.state, self.scenario.world
+        state, world = self.state, self.scenario.around(self.state)
         rows = np.flatnonzero(np.asarray(state.id) == agent)
         if not rows.size:
             raise CommandError(f"inspect({agent}): nobody has this id. {ids(state.id.size)}")
