@@ -83,8 +83,8 @@ def _remark(ring: np.ndarray, where: str, notes: Notes, hole: bool) -> None:
     area = float((x * y_next - x_next * y).sum()) / 2
     if (area < 0) != hole:
         notes.add(NOTE, where, f"points in {'counter-' if hole else ''}clockwise order", ring[0], repair="Turned round.")
-    bare = shapely.get_coordinates(Polygon(ring).simplify(SAME))
-    extra = [point for point in ring if not (np.abs(bare - point).max(1) <= SAME).any()]
+    bare = {tuple(point) for point in shapely.get_coordinates(Polygon(ring).simplify(SAME)).tolist()}
+    extra = [point for point in ring.tolist() if tuple(point) not in bare]
     if extra:
         notes.add(NOTE, where, "points on a straight edge", extra[0], len(extra), "in all", "Taken out: it is one wall.")
     edges = np.hypot(x_next - x, y_next - y)
