@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from crowdlab import measures
     from crowdlab.commands import Command, Kind
     from crowdlab.ensemble import simulate_many
     from crowdlab.errors import CrowdlabError
@@ -38,6 +39,7 @@ __all__ = [
     "gradient",
     "lab",
     "load",
+    "measures",
     "param",
     "replace",
     "replay",
@@ -63,11 +65,14 @@ _HOMES = {
     "views": ("Plaza", "replay_html", "timeline"),
     "widgets": ("lab",),
 }
+_ROOMS = ("measures",)  # rooms that are public as a whole
 _HOME = {name: room for room, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its room when it is first asked for."""
+    if name in _ROOMS:
+        return importlib.import_module(f"crowdlab.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'crowdlab' has no attribute '{name}'")
     value = getattr(importlib.import_module(f"crowdlab.{_HOME[name]}"), name)

@@ -60,6 +60,10 @@ class RecordingError(CrowdlabError, OSError):
     """A recording cannot be written, read or re-run."""
 
 
+class MeasureError(CrowdlabError, ValueError):
+    """A measure is asked of frames, a line or a region that cannot give it."""
+
+
 def nearest(name: str, known: list[str] | tuple[str, ...]) -> str:
     """Sentence that proposes the known name closest to `name`, or lists the known ones."""
     import difflib

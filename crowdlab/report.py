@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from crowdlab import geometry, stability
+from crowdlab import geometry, measures, stability
 from crowdlab import params as parameters
 from crowdlab.forces.base import FORCES
 from crowdlab.integrate import MOTIONS, Kinematics
@@ -19,8 +19,6 @@ from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.state import State
 
-LATELY = 5.0  # s, over which somebody who has not arrived is watched
-HARDLY = 0.25  # m, less than a body radius in that time is no walking
 LISTED = 10  # people inside that are printed one by one
 HEALTH = {  # what a summary says of how the run went, with units
     "looks": "steps",
@@ -36,9 +34,8 @@ SHAPE = re.compile(r", \(\) [^;.,]+")  # shape and unit in the first line of an 
 def summary(recording: Recording) -> dict[str, Any]:
     """Counts, times, flow and overlap with their units, ready for JSON."""
     people, dt = recording.people, recording.dt
-    outcome, arrived = people["outcome"], np.sort(people["arrived"][people["arrived"] >= 0]) * dt
-    total = len(outcome)
-    nearly_all = math.ceil(0.95 * total)
+    outcome, arrival = people["outcome"], np.where(people["arrived"] >= 0, people["arrived"] * dt, np.nan)
+    total, arrived = len(outcome), arrival[np.isfinite(arrival)]
     overlap = recording.series.get("largest_overlap")
     return {
         "scenario": recording.manifest["scenario"],
@@ -49,10 +46,10 @@ def summary(recording: Recording) -> dict[str, Any]:
         "time_step": _quantity(dt, "s"),
         "people": {"in": total, **{word: int((outcome == word).sum()) for word in ("left", "standing", "removed", "inside")}},
         "arrivals": {
-            "first": _quantity(arrived[0] if len(arrived) else None, "s"),
+            "first": _quantity(arrived.min(initial=math.inf), "s"),
             "median": _quantity(np.median(arrived) if len(arrived) else None, "s"),
-            "last": _quantity(arrived[-1] if len(arrived) else None, "s"),
-            "of_95_percent": _quantity(arrived[nearly_all - 1] if len(arrived) >= nearly_all > 0 else None, "s"),
+            "last": _quantity(arrived.max(initial=-math.inf), "s"),
+            "of_95_percent": _quantity(measures.evacuation_time(arrival, 0.95), "s"),
         },
         "flow": flows(recording),
         "health": {name: _quantity(value, HEALTH[name]) for name, value in recording.health.items() if name in HEALTH},
@@ -66,10 +63,9 @@ def flows(recording: Recording) -> dict[str, dict[str, Any]]:
     """For every exit that somebody left by: mean flow (n - 1) / (last - first) in 1/s, and n."""
     people, found = recording.people, {}
     for number, name in enumerate(recording.manifest["goals"]):
-        times = np.sort(people["arrived"][(people["outcome"] == "left") & (people["goal"] == number)]) * recording.dt
+        times = people["arrived"][(people["outcome"] == "left") & (people["goal"] == number)] * recording.dt
         if len(times):
-            spread = times[-1] - times[0]
-            found[name] = {**_quantity((len(times) - 1) / spread if spread > 0 else None, "1/s"), "people": len(times)}
+            found[name] = {**_quantity(measures.mean_flow(times), "1/s"), "people": len(times)}
     return found
 
 
@@ -77,7 +73,7 @@ def not_arrived(recording: Recording) -> list[dict[str, Any]]:
     """Everybody still inside at the end, with place (m) and reason."""
     people, frames, times = recording.people, recording.frames, recording.times
     position = np.asarray(frames.position)
-    since = int(np.searchsorted(times, times[-1] - LATELY, side="right")) - 1
+    since = measures.frames_ago(times, measures.LATELY)[-1]
     groups, goals = recording.manifest["groups"], recording.manifest["goals"]
     found = []
     for row in np.flatnonzero(people["outcome"] == "inside"):
@@ -85,8 +81,8 @@ def not_arrived(recording: Recording) -> list[dict[str, Any]]:
         goal = int(people["goal"][row])
         if goal < 0:
             reason = "has no goal"
-        elif since >= 0 and moved < HARDLY:
-            reason = f"hardly moved in the last {LATELY:g} s ({moved:.2f} m): stuck or blocked"
+        elif since >= 0 and moved < measures.HARDLY:
+            reason = f"hardly moved in the last {measures.LATELY:g} s ({moved:.2f} m): stuck or blocked"
         else:
             reason = "still walking"
         found.append(
@@ -185,7 +181,7 @@ def _plain(column: np.ndarray) -> list[Any]:
 
 
 def _quantity(value: float | None, unit: str) -> dict[str, Any]:
-    return {"value": None if value is None else round(float(value), 9), "unit": unit}
+    return {"value": None if value is None or not math.isfinite(value) else round(float(value), 9), "unit": unit}
 
 
 def _shown(quantity: dict[str, Any], digits: int = 2) -> str:

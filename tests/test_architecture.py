@@ -46,6 +46,7 @@ ROOMS = (
     "ensemble",
     "gradients",
     "record",
+    "measures",
     "exchange",
     "sweeps",
     "calibrate",

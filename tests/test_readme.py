@@ -47,6 +47,8 @@ def test_using_it(capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(blocks("python")[2], "README.md", "exec"), names)
     assert (names["result"].slopes["people.desired_speed"] != 0).any()
     exec(compile(blocks("python")[3], "README.md", "exec"), names)
+    assert names["passage"].density.shape == (5,)
+    exec(compile(blocks("python")[4], "README.md", "exec"), names)
     assert "at (0.15, 2) m, 0.3 m wide. Kept: nobody gets through" in capsys.readouterr().out
 
 

@@ -35,7 +35,7 @@ def test_an_import_alone_loads_neither_jax_nor_what_draws() -> None:
 
 @pytest.mark.parametrize("name", crowdlab.__all__)
 def test_every_public_name_is_there(name: str) -> None:
-    assert getattr(crowdlab, name).__name__ == name or name == "Run"
+    assert getattr(crowdlab, name).__name__ in (name, f"crowdlab.{name}") or name == "Run"
 
 
 def test_an_unknown_name_is_refused() -> None:

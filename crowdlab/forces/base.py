@@ -28,7 +28,8 @@ class Force(Protocol):
     `rates(state, near)`, which says how stiff it is: largest swing, 1/s^2, and damping, 1/s, of each agent, () or (N,). They are row sums
     of its slopes over position and velocity, per mass (Gershgorin): k / m and c / m of a wall, and twice the sum of k / m and of c / m
     over the neighbours. The advice about the step reads them (see stability.py). One that keeps bodies from overlapping should have
-    `strain(state, near)`: the deepest overlap of each, as a share of the radii, (N,). A guard in the loop reads both.
+    `strain(state, near)`: the deepest overlap of each, as a share of the radii, (N,). A guard in the loop reads both. One that presses
+    bodies has `squeeze(state, near)`: the sizes of the radial contact forces on each, added up, (N,) N; the pressure is made of it.
     """
 
     def __call__(self, state: State, near: Neighbours, world: World) -> Vector | Array:

@@ -117,6 +117,11 @@ class Contact:
         whole = state.radius + pairs.radius
         return jnp.where(pairs.mask & (self.compression > 0), (whole - pairs.distance) / whole, 0.0).max(0, initial=0.0)
 
+    def squeeze(self, state: State, near: Neighbours) -> Array:
+        """Sizes k g, N, added up over those who touch."""
+        pairs = near.touching
+        return pairs.total(rounded(self.compression * jnp.maximum(state.radius + pairs.radius - pairs.distance, 0.0)))
+
     def reach(self, radius: float) -> float:
         """Bodies touch at the sum of two radii."""
         return 2 * radius

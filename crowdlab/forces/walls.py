@@ -73,6 +73,10 @@ class WallContact:
         share = (state.radius - near.walls.distance) * inverse(state.radius)
         return jnp.where((near.walls.weight > 0) & (self.compression > 0), share, 0.0).max(0, initial=0.0)
 
+    def squeeze(self, state: State, near: Neighbours) -> Array:
+        """Sizes k g, N, added up over the walls that are touched."""
+        return near.walls.total(self.compression * jnp.maximum(state.radius - near.walls.distance, 0.0))
+
     def reach(self, radius: float) -> float:
         """A wall force looks at nobody."""
         return 0.0

@@ -23,6 +23,7 @@ from crowdlab.geometry.placing import check_start, sample_discs, sample_points, 
 from crowdlab.geometry.plans import Plan, note_exits, read_plan
 from crowdlab.geometry.room import Room, alike, room_for
 from crowdlab.geometry.segments import features_near, wall_arrays
+from crowdlab.geometry.voronoi import cells_meeting, free_areas, voronoi_cells
 
 __all__ = [
     "ERROR",
@@ -41,6 +42,7 @@ __all__ = [
     "Room",
     "alike",
     "at",
+    "cells_meeting",
     "check_place",
     "check_start",
     "choose_origin",
@@ -52,6 +54,7 @@ __all__ = [
     "features_near",
     "from_geojson",
     "inspect",
+    "free_areas",
     "lay_floor",
     "markup",
     "metres",
@@ -72,6 +75,7 @@ __all__ = [
     "to_geojson",
     "uniforms",
     "unreachable",
+    "voronoi_cells",
     "wall_arrays",
     "which_door",
     "within",

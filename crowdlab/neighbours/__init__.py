@@ -5,6 +5,7 @@ cuts hard at the reach. So no result depends on when a list was made, on how muc
 """
 
 from crowdlab.neighbours.cells import Grid
+from crowdlab.neighbours.contacts import overlapping
 from crowdlab.neighbours.lists import Need, NeighbourList, has_all, make_list, tie_directions
 from crowdlab.neighbours.pairs import Neighbours, Pairs, find, measure
 from crowdlab.neighbours.sizing import enlarge, list_need, plan_grid, with_wall_table
@@ -21,6 +22,7 @@ __all__ = [
     "list_need",
     "make_list",
     "measure",
+    "overlapping",
     "plan_grid",
     "tie_directions",
     "with_wall_table",

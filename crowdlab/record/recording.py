@@ -126,6 +126,12 @@ class Recording:
             return {name: np.array([row[i] for row in rows], kind) for i, (name, kind) in enumerate(zip(names, kinds, strict=True))}
 
     @functools.cached_property
+    def area(self) -> str:
+        """Walkable area as WKT, m."""
+        with self._connected() as connection:
+            return str(connection.execute("SELECT wkt FROM geometry").fetchone()[0])
+
+    @functools.cached_property
     def scenario(self) -> Scenario:
         """The scenario, built again from its source."""
         try:
