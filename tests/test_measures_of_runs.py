@@ -24,6 +24,7 @@ WATCHED = ("largest_contact_pressure", "largest_overlap")
 AREA = [[0, 0], [8, 0], [8, 1.5], [9, 1.5], [9, 2.5], [8, 2.5], [8, 4], [0, 4]]
 DOOR = [[8.5, 1.5], [8.5, 2.5]]
 EXIT = [[9.0, 1.5], [9.0, 2.5]]
+AISLE = [[6.5, 0.0], [6.5, 4.0]]
 BEFORE = [[6, 1], [8, 1], [8, 3], [6, 3]]
 
 
@@ -120,7 +121,7 @@ def test_pressure_is_the_contact_part_over_the_circumference(x64: None) -> None:
 def test_densities_and_counts_are_those_of_pedpy(seen: Tracks) -> None:
     data, area, region = for_pedpy(seen, 4.0), pedpy.WalkableArea(AREA), pedpy.MeasurementArea(BEFORE)
     cells = pedpy.compute_individual_voronoi_polygons(
-        traj_data=data, walkable_area=area, cut_off=pedpy.CutOff(radius=1.0, quad_segments=16)
+        traj_data=data, walkable_area=area, cut_off=pedpy.Cutoff(radius=1.0, quad_segments=16)
     )
     theirs, _ = pedpy.compute_voronoi_density(individual_voronoi_data=cells, measurement_area=region)
     ours = measures.voronoi(seen, BEFORE, reach=1.0).density
@@ -128,9 +129,8 @@ def test_densities_and_counts_are_those_of_pedpy(seen: Tracks) -> None:
     assert_allclose(ours[theirs.index], theirs["density"], rtol=1e-9, atol=1e-9)
     classic = pedpy.compute_classic_density(traj_data=data, measurement_area=region)
     assert_allclose(measures.classical(seen, BEFORE).density[classic.index], classic["density"])
-    line = pedpy.MeasurementLine(DOOR)
-    counted, _ = pedpy.compute_n_t(traj_data=data, measurement_line=line)
-    ours = measures.crossings(seen, DOOR).first().counted(seen.time)
+    counted, _ = pedpy.compute_n_t(traj_data=data, measurement_line=pedpy.MeasurementLine(AISLE))
+    ours = measures.crossings(seen, AISLE).first().counted(seen.time)
     assert_array_equal(ours[counted.index], counted["cumulative_pedestrians"])
 
 
@@ -155,11 +155,11 @@ def test_the_flow_of_recorded_people_is_the_published_one(bottleneck: Tracks) ->
 
 
 def test_the_crowd_before_the_opening_is_dense_and_slow(bottleneck: Tracks) -> None:
-    some = bottleneck.between(20, 22)
+    some = bottleneck.between(10, 40)
     before = [(-0.4, 0.5), (0.4, 0.5), (0.4, 1.3), (-0.4, 1.3)]
     exact, counted = measures.voronoi(some, before, reach=0.8), measures.classical(some, before)
-    assert 4 < exact.density.mean() < 9
-    assert exact.density.std() < counted.density.std()  # what Voronoi cells are for
-    assert exact.density.mean() == pytest.approx(counted.density.mean(), rel=0.2)
-    assert exact.speed.mean() < 0.4
-    assert (measures.queue(some, [(-0.4, 0), (0.4, 0)], [(-2.8, 0), (2.8, 0), (2.8, 6.7), (-2.8, 6.7)]).people > 20).all()
+    assert 7 < exact.density.mean() < 9
+    assert exact.density.std() < 0.7 * counted.density.std()  # what Voronoi cells are for
+    assert exact.density.mean() == pytest.approx(counted.density.mean(), rel=0.1)
+    assert 0.1 < exact.speed.mean() < 0.2
+    assert (measures.queue(some, [(-0.4, 0), (0.4, 0)], [(-2.8, 0), (2.8, 0), (2.8, 6.7), (-2.8, 6.7)]).people > 15).all()

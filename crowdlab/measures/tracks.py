@@ -35,7 +35,7 @@ class Tracks:
     position: np.ndarray  # (F, N, 2) m
     velocity: np.ndarray  # (F, N, 2) m/s
     present: np.ndarray  # (F, N) bool
-    wanting: np.ndarray  # (F, N) bool: present, and wants to get somewhere
+    wanting: np.ndarray  # (F, N) bool: present, has begun to walk and wants to get somewhere
     arrival: np.ndarray  # (N,) s, when the goal was reached; NaN: never
     last_time: np.ndarray  # (N,) s, until when the way is known: for who leaves by an exit the step of it, between two frames
     last_place: np.ndarray  # (N, 2) m, where that was
@@ -52,6 +52,7 @@ class Tracks:
             step=np.asarray(frames.step),
             dt=recording.dt,
             people=recording.people,
+            begin=recording.leaves["people.pre_movement"],
             area=recording.area,
         )
 
@@ -78,12 +79,13 @@ class Tracks:
 
         begun = not len(frames.step) or int(frames.step[0]) > int(start.step)
         step = np.asarray(frames.step)
-        people = {name: np.asarray(getattr(run.final, name)) for name in ("radius", "goal", "arrived", "desired_speed")}
+        params = scenario.params if params is None else params
         return cls._of_frames(
             *(with_start(name) for name in ("position", "velocity", "alive")),
             step=np.concatenate([[int(start.step)], step]) if begun else step,
-            dt=exactly((scenario.params if params is None else params).motion.dt),
-            people=people,
+            dt=exactly(params.motion.dt),
+            people={name: np.asarray(getattr(run.final, name)) for name in ("radius", "goal", "arrived", "desired_speed")},
+            begin=np.asarray(params.people.pre_movement),
             area=scenario.area or None,
             box=scenario.world.size if scenario.world.periodic else None,
         )
@@ -98,6 +100,7 @@ class Tracks:
         step: np.ndarray,
         dt: float,
         people: dict[str, np.ndarray],
+        begin: np.ndarray,
         area: Any,
         box: Any = None,
     ) -> Self:
@@ -111,7 +114,7 @@ class Tracks:
             position=np.where(unseen, np.nan, position),
             velocity=np.where(unseen, np.nan, velocity),
             present=present,
-            wanting=present & aims & ~((arrived >= 0) & (arrived <= step[:, None])),
+            wanting=present & aims & (time[:, None] >= begin) & ~((arrived >= 0) & (arrived <= step[:, None])),
             arrival=arrival,
             last_time=last_time,
             last_place=last_place,
@@ -141,28 +144,7 @@ class Tracks:
         Raises:
             MeasureError: shapes that do not belong together, times that do not rise, somebody present without a place.
         """
-        position, time = np.array(position, float), np.array(time, float)
-        if position.ndim != 3 or position.shape[2] != 2 or time.shape != position.shape[:1]:
-            raise MeasureError(
-                f"tracks: positions of the shape {position.shape} at times of the shape {time.shape}: allowed are (F, N, 2) m and (F,) s, "
-                "one place for each frame and person. Put NaN where somebody is not there."
-            )
-        if not len(time) or not np.isfinite(time).all() or (np.diff(time) <= 0).any():
-            raise MeasureError(
-                "tracks: the times of the frames: allowed are finite s, each later than the one before, one or more."
-            )
-        known = np.isfinite(position).all(2)
-        present = known if present is None else np.array(present, bool)
-        if present.shape != known.shape:
-            raise MeasureError(
-                f"tracks: present has the shape {present.shape}: allowed is that of frames and people, {known.shape}."
-            )
-        if (present & ~known).any():
-            frame, person = np.argwhere(present & ~known)[0]
-            raise MeasureError(
-                f"tracks: person {person} in frame {frame} ({time[frame]:g} s): present without a finite position. "
-                "Give the place in m, or say that the person is not present."
-            )
+        position, time, present = _checked(np.array(position, float), np.array(time, float), present)
         position[~present] = np.nan
         box = None if box is None else np.broadcast_to(np.asarray(box, float), 2)
         speeds = _velocity(position, time, box) if velocity is None else np.where(present[..., None], velocity, np.nan)
@@ -235,6 +217,28 @@ def offset(start: np.ndarray, end: np.ndarray, box: np.ndarray | None) -> np.nda
     """Way (..., 2) m from start to end; the shortest way round in a periodic box."""
     way = end - start
     return way if box is None else way - box * np.round(way / box)
+
+
+def _checked(position: np.ndarray, time: np.ndarray, present: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Positions, times, and who is present, (F, N) bool. Raises MeasureError where they do not belong together."""
+    if position.ndim != 3 or position.shape[2] != 2 or time.shape != position.shape[:1]:
+        raise MeasureError(
+            f"tracks: positions of the shape {position.shape} at times of the shape {time.shape}: allowed are (F, N, 2) m and (F,) s, "
+            "one place for each frame and person. Put NaN where somebody is not there."
+        )
+    if not len(time) or not np.isfinite(time).all() or (np.diff(time) <= 0).any():
+        raise MeasureError("tracks: the times of the frames: allowed are finite s, each later than the one before, one or more.")
+    known = np.isfinite(position).all(2)
+    present = known if present is None else np.array(present, bool)
+    if present.shape != known.shape:
+        raise MeasureError(f"tracks: present has the shape {present.shape}: allowed is that of frames and people, {known.shape}.")
+    if (present & ~known).any():
+        frame, person = np.argwhere(present & ~known)[0]
+        raise MeasureError(
+            f"tracks: person {person} in frame {frame} ({time[frame]:g} s): present without a finite position. "
+            "Give the place in m, or say that the person is not present."
+        )
+    return position, time, present
 
 
 def _ends(raw: np.ndarray, present: np.ndarray, time: np.ndarray, arrival: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -144,11 +144,17 @@ class Recording:
             ) from error
 
     @functools.cached_property
+    def leaves(self) -> dict[str, np.ndarray]:
+        """Every parameter at the start by its dotted path, () or (N,), without building anything again."""
+        with tables.readable(self.path):
+            return {path: tables.unpack(dtype, shape, value) for path, _, dtype, shape, value in self._leaves}
+
+    @functools.cached_property
     def params(self) -> Params:
         """The parameters at the start, every leaf exactly as it was."""
         params = self.scenario.params
+        stored = self.leaves
         with tables.readable(self.path), self.precision():
-            stored = {path: tables.unpack(dtype, shape, value) for path, _, dtype, shape, value in self._leaves}
             ours = set(parameters.values(params))
             if ours != set(stored):
                 raise RecordingError(
