@@ -21,7 +21,7 @@ from crowdlab.state import State
 
 WALLS = [[(-1.0, -1.2), (5.0, -1.2)], [(-1.0, 2.4), (5.0, 2.4)]]
 OF_THE_LIST = (".peak_", ".largest_move")  # what is said of the list in use, which the runs share
-OBSERVED = ("people", "arrived", "mean_speed", "largest_overlap", "kinetic_energy")
+OBSERVED = ("people", "arrived", "mean_speed", "largest_overlap", "largest_contact_pressure", "kinetic_energy")
 
 
 def crowd(people: int, seed: int = 0) -> State:

@@ -19,7 +19,7 @@ from crowdlab.state import State
 from crowdlab.stepping import with_people
 
 MANY, STEPS, KEY = 130, 360, jax.random.key(4)
-WATCHED = ("arrived", "kinetic_energy", "largest_overlap", "mean_speed", "people")
+WATCHED = ("arrived", "kinetic_energy", "largest_contact_pressure", "largest_overlap", "mean_speed", "people")
 ORDERS = (
     Command(20, Kind.REMOVE, zone=(-30.0, -0.5, -4.0, 0.5)),
     Command(150, Kind.GOAL, (1.0, 0.0), agent=0),  # to one who has left by then
