@@ -252,7 +252,7 @@ def _ends(raw: np.ndarray, present: np.ndarray, time: np.ndarray, arrival: np.nd
     known = (after > last) & np.isfinite(raw[after, rows]).all(1)
     end = np.where(known, after, last)
     on_the_way = known & (arrival > time[last]) & (arrival <= time[end])
-    came: np.ndarray = present.any(0)
+    came = np.asarray(present.any(0))
     return np.where(came, np.where(on_the_way, arrival, time[end]), np.nan), np.where(came[:, None], raw[end, rows], np.nan)
 
 
