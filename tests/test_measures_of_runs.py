@@ -1,5 +1,6 @@
 """Measures of runs and recordings, beside PedPy's, and of recorded people."""
 
+import dataclasses
 import gzip
 import math
 from pathlib import Path
@@ -18,6 +19,8 @@ from crowdlab.errors import MeasureError
 from crowdlab.measures import Tracks
 from crowdlab.record import Recorder, Recording
 from crowdlab.scenario import Scenario, build
+from crowdlab.simulation import Frames, Run
+from crowdlab.state import Health
 
 EVERY, STEPS = 25, 1000
 WATCHED = ("largest_contact_pressure", "largest_overlap")
@@ -106,10 +109,14 @@ def test_pressure_is_the_contact_part_over_the_circumference(x64: None) -> None:
     wall = [[[-5, -0.24], [5, -0.24]]]
     state = make_state([(0, 0), (0.45, 0), (0.9, 0), (3, 1)], velocity=(0.0, 1.0), radius=0.25)
     everybody = Tracks.of_arrays(np.asarray(state.position).T[None], [0.0], radius=0.25)
-    scene = make_scenario(make_world(wall), state, make_params())
+    scene, frames = make_scenario(make_world(wall), state, make_params()), jax.tree.map(lambda leaf: leaf[None], Frames.of(state))
     pairs, walls, round_ = 1.2e5 * 0.05, 1.2e5 * 0.01, 2 * math.pi * 0.25
     expected = [(pairs + walls) / round_, (2 * pairs + walls) / round_, (pairs + walls) / round_, 0]
     assert_allclose(measures.contact_pressure(everybody, scene)[0], expected, rtol=1e-9)
+    far = dataclasses.replace(scene, origin=(1000.0, -500.0))
+    moved = Tracks.of_run(Run(frames=frames, series={}, final=state, health=Health.good()), far)
+    assert_allclose(moved.position, everybody.position + far.origin)
+    assert_allclose(measures.contact_pressure(moved, far)[0], expected, rtol=1e-9)
     off = make_params(changes={"switches.contact": 0.0})
     assert_allclose(measures.contact_pressure(everybody, scene, off)[0, :3], walls / round_, rtol=1e-9)
     with pytest.raises(MeasureError, match="scene: no force between bodies that touch"):

@@ -72,7 +72,7 @@ def contact_pressure(tracks: Tracks, scenario: Scenario, params: Params | None =
             f"{scenario.name}: tracks of {tracks.people} people: this scenario has {start.id.shape[0]}. Give its own."
         )
     with jax.enable_x64(start.position.dtype == np.float64):
-        params, places = as_arrays(params), np.nan_to_num(tracks.position)
+        params, places = as_arrays(params), np.nan_to_num(tracks.position - scenario.origin)
         states = [
             start.with_(position=jnp.asarray(place.T, start.position.dtype), alive=jnp.asarray(present))
             for place, present in zip(places, tracks.present, strict=True)

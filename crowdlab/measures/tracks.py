@@ -26,7 +26,7 @@ class Strides(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Tracks:
-    """F frames of N people, in double precision. Rows are people; who has not come yet or has gone is NaN.
+    """F frames of N people, in double precision and the coordinates of the plan. Rows are people; who has not come yet or has gone is NaN.
 
     Make one by `of_recording`, `of_run` or `of_arrays`.
     """
@@ -54,6 +54,7 @@ class Tracks:
             people=recording.people,
             begin=recording.leaves["people.pre_movement"],
             area=recording.area,
+            origin=recording.origin,
         )
 
     @classmethod
@@ -87,6 +88,7 @@ class Tracks:
             people={name: np.asarray(getattr(run.final, name)) for name in ("radius", "goal", "arrived", "desired_speed")},
             begin=np.asarray(params.people.pre_movement),
             area=scenario.area or None,
+            origin=scenario.origin,
             box=scenario.world.size if scenario.world.periodic else None,
         )
 
@@ -102,12 +104,14 @@ class Tracks:
         people: dict[str, np.ndarray],
         begin: np.ndarray,
         area: Any,
+        origin: tuple[float, float],
         box: Any = None,
     ) -> Self:
+        position = position.astype(float) + origin
         time, arrived = step * dt, people["arrived"]
         arrival = np.where(arrived >= 0, arrived * dt, np.nan)
         aims = (people["goal"] >= 0) & (people["desired_speed"] > 0)
-        last_time, last_place = _ends(position.astype(float), present, time, arrival)
+        last_time, last_place = _ends(position, present, time, arrival)
         unseen = ~present[..., None]
         return cls(
             time=time,
