@@ -184,6 +184,15 @@ def test_odd_offsets_lose_nothing_that_single_precision_holds(by: tuple[float, f
     np.testing.assert_allclose(far.on_map(far.state.position.T) - by, near.state.position.T, atol=4e-6)
 
 
+def test_doors_far_away_stand_in_the_same_places() -> None:
+    spec = {"world": {"area": ROOM, "walls": [[[0, 6.3], [4.1, 6.3]], [[5.7, 6.3], [10, 6.3]]]}}
+    spec["doors"] = {"gate": {"line": [[4.1, 6.3], [5.7, 6.3]], "opens": [3.0], "closes": [0.0]}}
+    near, far = build(spec), build(shifted(spec, FAR[0]))
+    assert near.doors is not None
+    assert far.doors is not None
+    same_bits((far.doors.lines, far.doors.shut, far.world), (near.doors.lines, near.doors.shut, near.world))
+
+
 def test_an_origin_may_be_given() -> None:
     spec = shifted(SPEC, (-700, 300))
     given = build(spec | {"world": spec["world"] | {"origin": [-700, 300]}})

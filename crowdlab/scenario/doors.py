@@ -122,7 +122,8 @@ def doors_of(floor: Floor, tables: dict[str, DoorTable], world: World, ways: Cal
     if not tables:
         return None
     lines, times = read_doors(tables)
-    lines = [edges - floor.origin for edges in lines]
+    inside = geometry.Notes(floor.origin).inside
+    lines = [inside(edges.reshape(-1, 2)).reshape(edges.shape) for edges in lines]
     arrays = geometry.wall_arrays(with_doors(floor, lines, (1 << len(lines)) - 1).walls)
     owner = geometry.which_door(arrays["walls"], floor.walls, lines)
     for number, name in enumerate(tables):
