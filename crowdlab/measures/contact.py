@@ -52,7 +52,7 @@ def contact_pressure(tracks: Tracks, scenario: Scenario, params: Params | None =
 
     Sum of the sizes of k g over neighbours and walls, divided by 2 pi r; neither the social repulsion nor friction is in it. The forces
     are worked out again from the places in the frames, with `params`, or those of the scenario. What happens between two frames is not
-    seen: for that save every step. Whoever comes above INJURING counts as injured in the paper.
+    seen: for that save every step. Doors stand as at the start. Whoever comes above INJURING counts as injured in the paper.
 
     Raises:
         MeasureError: no force of contact in these parameters, or tracks of other people.
