@@ -105,7 +105,7 @@ class World:
 class Health:
     """Facts gathered inside the compiled loop and judged outside it. Shapes are those of one run; R abreast have a leading axis (R,)."""
 
-    peak_neighbours: Array  # () int32, most list entries any agent ever needed (capacity is Grid.capacity)
+    peak_neighbours: Array  # () int32, most list entries any agent ever needed (capacity is Grid.capacity); all others where all are listed
     peak_touching: (
         Array  # () int32, most entries of the short list of touching people (room is Grid.touching); 0 where there is none
     )

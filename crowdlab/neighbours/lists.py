@@ -104,7 +104,7 @@ def _apart(state: State, world: World, index: Array) -> Array:
 
 
 def has_all(grid: Grid | None, people: int) -> bool:
-    """Whether all are compared with all and everybody has room for everybody: then nothing is picked, which spares compiling it."""
+    """Whether all are compared with all and everybody has room for everybody: then all are listed, and nothing is counted."""
     return grid is None or (not grid.half and grid.capacity >= people)
 
 
@@ -115,11 +115,9 @@ def _everybody(state: State, world: World, grid: Grid | None) -> tuple[Array, Ar
     order = jnp.argsort(state.id).astype(jnp.int32)
     other = jnp.broadcast_to(order[:, None], (people, people))
     real = (other != me) & take(state.alive, order)[:, None] & state.alive
-    if grid is None:
-        return jnp.where(real, other, me), real, none, none
+    if grid is None or has_all(grid, people):
+        return jnp.where(real, other, me), real, none + max(people - 1, 0), none
     near = real & (_apart(state, world, other) <= (grid.reach + grid.skin) ** 2)
-    if has_all(grid, people):
-        return jnp.where(near, other, me), near, near.sum(0, dtype=jnp.int32).max(initial=0), none
     place, filled, need = pick(near, min(grid.capacity, people))
     return jnp.where(filled, take(order, jnp.minimum(place, people - 1)), me), filled, need, none
 
