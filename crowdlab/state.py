@@ -105,10 +105,10 @@ class World:
 class Health:
     """Facts gathered inside the compiled loop and judged outside it. Shapes are those of one run; R abreast have a leading axis (R,)."""
 
-    peak_neighbours: Array  # () int32, most list entries any agent ever needed (capacity is Grid.capacity); all others where all are listed
-    peak_touching: (
-        Array  # () int32, most entries of the short list of touching people (room is Grid.touching); 0 where there is none
-    )
+    # () int32, most list entries any agent ever needed (capacity is Grid.capacity); where all are listed these are all others
+    peak_neighbours: Array
+    # () int32, most entries of the short list of touching people (room is Grid.touching); 0 where there is no such list
+    peak_touching: Array
     peak_span: Array  # () int32, most agents ever seen in one span of cells (room is Grid.span)
     peak_walls: Array  # () int32, most wall candidates any agent ever needed (room is Grid.walls)
     largest_move: Array  # () m, since the list in use was made; beyond half the skin the chunk is repeated with a larger plan
