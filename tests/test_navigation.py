@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import shapely
+from scenes import make_state
 
 from crowdlab import navigation
 from crowdlab.errors import ScenarioError
@@ -196,23 +197,7 @@ def test_direction_is_differentiable_everywhere(count: int) -> None:
 
 
 def people(positions: Any, radius: float = 0.25) -> State:
-    places = jnp.asarray(positions, float).T
-    n = places.shape[1]
-    return State(
-        id=jnp.arange(n),
-        position=places,
-        velocity=jnp.zeros((2, n)),
-        heading=jnp.zeros((2, n)),
-        radius=jnp.full(n, radius),
-        social_radius=jnp.full(n, radius),
-        mass=jnp.full(n, 80.0),
-        desired_speed=jnp.ones(n),
-        group=jnp.zeros(n, int),
-        goal=jnp.zeros(n, int),
-        alive=jnp.ones(n, bool),
-        arrived=jnp.full(n, -1),
-        step=jnp.zeros((), int),
-    )
+    return make_state(positions, radius=radius, goal=0)
 
 
 def bare_world(goals: list[np.ndarray], leaves: list[bool], reach: float = 0.5) -> World:

@@ -10,6 +10,7 @@ import pytest
 import shapely
 from hypothesis import assume, given, settings
 from hypothesis import strategies as some
+from scenes import make_state
 from scipy.sparse.csgraph import dijkstra
 
 from crowdlab import navigation
@@ -46,24 +47,7 @@ def world_of(floor: Floor, place: Any, radii: Any = (RADIUS,), reach: float = RE
 
 
 @jax.jit
-def _walk(world: World, starts: jax.Array, radius: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    n = starts.shape[1]
-    state = State(
-        id=jnp.arange(n),
-        position=starts,
-        velocity=jnp.zeros((2, n)),
-        heading=jnp.zeros((2, n)),
-        radius=radius,
-        social_radius=radius,
-        mass=jnp.full(n, 80.0),
-        desired_speed=jnp.ones(n),
-        group=jnp.zeros(n, int),
-        goal=jnp.zeros(n, int),
-        alive=jnp.ones(n, bool),
-        arrived=jnp.full(n, -1),
-        step=jnp.zeros((), int),
-    )
-
+def _walk(world: World, state: State) -> tuple[jax.Array, jax.Array, jax.Array]:
     def one(state: State, _: None) -> tuple[State, jax.Array]:
         before = state.position
         state = state.with_(position=before + DT * navigation.desired_direction(state, world).stacked, step=state.step + 1)
@@ -76,7 +60,7 @@ def _walk(world: World, starts: jax.Array, radius: jax.Array) -> tuple[jax.Array
 
 def walk(world: World, starts: np.ndarray, radius: Any = RADIUS) -> tuple[np.ndarray, np.ndarray]:
     """Small steps at full speed without any force: length walked (n,) m, infinite for who does not arrive, and path (steps, n, 2) m."""
-    arrived, path, length = _walk(world, jnp.asarray(starts.T, float), jnp.broadcast_to(jnp.asarray(radius, float), len(starts)))
+    arrived, path, length = _walk(world, make_state(starts, radius=radius, goal=0))
     return np.where(np.asarray(arrived) >= 0, length, math.inf), np.asarray(path, float)
 
 

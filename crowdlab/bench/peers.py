@@ -1,5 +1,6 @@
 """Other people's codes on the same crowd in the same hall, each as its authors mean it to be used."""
 
+import abc
 import importlib.metadata
 import logging
 from typing import Any
@@ -12,7 +13,7 @@ from crowdlab.bench.crowd import MASS, RADIUS, SPEED, Task
 RESTARTS = 10  # pieces between two starts, at least
 
 
-class JuPedSim:
+class JuPedSim(abc.ABC):
     """JuPedSim; subclasses choose the model. It looks 2.5 m far for people."""
 
     compiles = False
@@ -51,13 +52,13 @@ class JuPedSim:
         self.simulation.iterate(self.steps)
         return self.steps
 
+    @abc.abstractmethod
     def model(self) -> Any:
         """The model, with its own defaults."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def person(self, journey: int, stage: int) -> Any:
         """One person's parameters, without the place."""
-        raise NotImplementedError
 
 
 class SocialForce(JuPedSim):
