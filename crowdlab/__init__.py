@@ -13,12 +13,13 @@ if TYPE_CHECKING:
     from crowdlab.ensemble import simulate_many
     from crowdlab.errors import CrowdlabError
     from crowdlab.gradients import Gradient, gradient
-    from crowdlab.params import Params, param, replace
+    from crowdlab.params import Params, replace
     from crowdlab.precision import use_precision
     from crowdlab.record import Recorder, Recording, replay
     from crowdlab.scenario import Scenario, build, geometry_report, load
     from crowdlab.session import Session
     from crowdlab.simulation import Run, rollout, simulate
+    from crowdlab.trees import param
     from crowdlab.views import Plaza, replay_html, timeline
     from crowdlab.widgets import lab
 
@@ -56,12 +57,13 @@ _HOMES = {
     "ensemble": ("simulate_many",),
     "errors": ("CrowdlabError",),
     "gradients": ("Gradient", "gradient"),
-    "params": ("Params", "param", "replace"),
+    "params": ("Params", "replace"),
     "precision": ("use_precision",),
     "record": ("Recorder", "Recording", "replay"),
     "scenario": ("Scenario", "build", "geometry_report", "load"),
     "session": ("Session",),
     "simulation": ("Run", "rollout", "simulate"),
+    "trees": ("param",),
     "views": ("Plaza", "replay_html", "timeline"),
     "widgets": ("lab",),
 }

@@ -15,7 +15,7 @@ import numpy as np
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-from crowdlab.params import pytree
+from crowdlab.trees import pytree
 
 Array = jax.Array
 Field = Union[Array, "Vector"]  # one number or one vector for each place

@@ -1,5 +1,6 @@
 """What can be known to be wrong with a run before its first step."""
 
+import dataclasses
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -10,17 +11,22 @@ import numpy as np
 
 from crowdlab.abreast import peoples, rows_of
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError, nearest
+from crowdlab.geometry import at
 from crowdlab.guards import NEARER, farthest, too_coarse
 from crowdlab.observe import OBSERVABLES, Observable
 from crowdlab.params import Params, check, values
 from crowdlab.precision import same_precision
 from crowdlab.scenario import Scenario
 from crowdlab.stability import alone, pressed
-from crowdlab.state import MOST, Array, State, World
+from crowdlab.state import MOST, OUTSIDE, Array, State, World
 
 
-def check_still(scenario: Scenario, what: str) -> None:
-    """Refuse doors that move, for runs whose surroundings stay as they are. Raises CrowdlabError."""
+def check_still(scenario: Scenario, what: str, *, comes: bool = False) -> None:
+    """Refuse doors that move, and for a gradient people who come in, where runs cannot follow them. Raises CrowdlabError."""
+    if scenario.sources is not None and not comes:
+        raise CrowdlabError(
+            f"{scenario.name}: people come in over time, which {what} cannot follow. Take the sources out, or run it by simulate."
+        )
     if scenario.doors is not None:
         raise CrowdlabError(
             f"{scenario.name}: doors.{scenario.doors.names[0]} opens or closes, which {what} cannot follow. "
@@ -52,11 +58,30 @@ def check_run(
                 f"{'' if path == 'motion.dt' else f' or {people}, one per person'}. Give such a value."
             )
     dt = params.time_step
-    check_near(scenario.name, state, dt)
+    check_near(scenario.name, state, dt, scenario.origin)
+    _check_sources(scenario, state)
     for row in alone(params, state):
         if dt >= row.step * (1 - 1e-6):  # both are in single precision
             raise ParamError(f"motion.dt = {dt:g} s: forces.{row.force} is stable below {row.step:g} s only. Give a smaller step.")
     check_observed(scenario, params, state, observe)
+
+
+def _check_sources(scenario: Scenario, state: State) -> None:
+    """Refuse people outside for whom there is no source, or who are alive out there. Raises CrowdlabError."""
+    ids, outside = np.asarray(state.id), np.asarray(state.entered) == OUTSIDE
+    known = np.zeros(0, bool) if scenario.sources is None else scenario.sources.source >= 0
+    wrong = np.flatnonzero(outside & ~np.isin(ids, np.flatnonzero(known)))
+    if wrong.size:
+        raise CrowdlabError(
+            f"{scenario.name}: agent {ids[wrong[0]]} waits outside (state.entered = {OUTSIDE}), and there is no source to come in by: "
+            "allowed is the step of coming in, 0 for the start. Correct the state."
+        )
+    wrong = np.flatnonzero(np.asarray(state.alive) & (np.asarray(state.entered) < 0))
+    if wrong.size:
+        raise CrowdlabError(
+            f"{scenario.name}: agent {ids[wrong[0]]} is alive with state.entered = {np.asarray(state.entered)[wrong[0]]}: allowed is the "
+            "step of coming in, 0 for the start. Correct the state."
+        )
 
 
 def check_counts(name: str, steps: int, every: int) -> None:
@@ -78,14 +103,19 @@ def check_steps(name: str, state: State, steps: int) -> None:
         )
 
 
-def check_near(name: str, state: State, dt: float) -> None:
-    """Refuse people so far from the origin that steps of `dt` s are lost in rounding. Raises RunError."""
+def check_near(name: str, state: State, dt: float, origin: tuple[float, float] = (0.0, 0.0)) -> None:
+    """Refuse people so far from the origin that steps of `dt` s are lost in rounding. Raises RunError.
+
+    Its place gets the `origin`, m, back.
+    """
     place = np.asarray(state.position)
     far = np.flatnonzero(np.asarray(state.alive) & (np.abs(place).max(0) > farthest(dt, place.dtype)))
     if far.size:
-        agent, step, (x, y) = int(np.asarray(state.id)[far[0]]), int(state.step), place[:, far[0]].tolist()
+        agent, step = int(np.asarray(state.id)[far[0]]), int(state.step)
+        x, y = (here + off for here, off in zip(place[:, far[0]].tolist(), origin, strict=True))
+        seat = f" {at(origin)}" if any(origin) else ""
         raise RunError(
-            f"{name}: agent {agent} starts at ({x:g}, {y:g}) m at step {step}, so far from the origin that {too_coarse(dt, state)}. "
+            f"{name}: agent {agent} starts at {at((x, y))} at step {step}, so far from the origin{seat} that {too_coarse(dt, state)}. "
             f"Give {NEARER}.",
             state=state,
             step=step,
@@ -110,8 +140,11 @@ def check_start(name: str, state: State, world: World) -> None:
     people, real = np.shape(state.id)[-1:], jnp.result_type(float)
     _check_array(name, "position", state.position, np.asarray(state.position).dtype, (2, *people))
     same_precision(state, name)
+    _check_trip(name, state, world)
     for field in peoples(state):
-        kind = bool if field.name == "alive" else np.int32 if field.name in ("id", "group", "goal", "arrived") else real
+        if field.name == "trip":
+            continue
+        kind = bool if field.name == "alive" else np.int32 if field.name in ("id", "group", "goal", "arrived", "entered") else real
         shape = (2, *people) if field.name in ("position", "velocity", "heading") else people
         _check_array(name, field.name, getattr(state, field.name), kind, shape)
     ids, goals = np.asarray(state.id), world.goals.shape[0]
@@ -141,6 +174,27 @@ def check_start(name: str, state: State, world: World) -> None:
             agent=agent,
             place=(x, y),
         )
+
+
+def _check_trip(name: str, state: State, world: World) -> None:
+    """Refuse people without the journeys that there are, or on a stage that does not exist. Raises CrowdlabError."""
+    if (state.trip is None) != (world.journeys is None):
+        found, wanted = ("no trip", "state.trip = Trip.begun(...)") if state.trip is None else ("a trip", "state.trip = None")
+        raise CrowdlabError(
+            f"{name}: the state has {found}, the world {'' if state.trip is None else 'no '}journeys. Give {wanted}."
+        )
+    if state.trip is None or world.journeys is None:
+        return
+    for field in dataclasses.fields(state.trip):
+        _check_array(name, f"trip.{field.name}", getattr(state.trip, field.name), np.int32, np.shape(state.id))
+    stages, places = world.journeys.rule.shape[0], world.journeys.places.shape[0]
+    for what, own, most in (("stage", state.trip.stage, stages), ("place", state.trip.place, places)):
+        bad = np.flatnonzero((np.asarray(own) < -1) | (np.asarray(own) >= most))
+        if bad.size:
+            raise CrowdlabError(
+                f"{name}: agent {int(np.asarray(state.id)[bad[0]])} has the trip.{what} {int(np.asarray(own)[bad[0]])}: allowed are "
+                f"0 to {most - 1}, and -1 for none. Correct the state."
+            )
 
 
 def _check_array(name: str, field: str, value: Any, kind: Any, shape: tuple[int, ...]) -> None:

@@ -10,24 +10,33 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import walls
 from crowdlab.abreast import each, peoples, rows_of
 from crowdlab.checks import check_counts, check_key, check_run, check_start, check_steps, check_still
 from crowdlab.commands import CommandQueue
+from crowdlab.demand.ticks import to_frame
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.guards import broken
 from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, check, replace, values
 from crowdlab.planning import plan_for_all, repaired
 from crowdlab.scenario import Scenario
-from crowdlab.simulation import Run, forget_programs, rollout, steps_of_piece
-from crowdlab.state import Array, State
+from crowdlab.simulation import Run, between, forget_programs, looks, rollout, steps_of_piece, without_frames
+from crowdlab.state import MOST, NOBODY, Array, State, Trip
 
 # Rows of all runs in one loop. Measured with 200 people a run on two cores, in million agent-steps per second: 4.0 for one run, 6.9 for
 # 16 runs, 8.0 for 32, 6.9 for 64, whose arrays no longer fit into the caches.
 ROWS = 6400
 # What a row has that fills up and is never alive: sizes that no law divides by zero with, and 0 in all other fields.
-EMPTY_ROW: dict[str, Any] = {"heading": (1.0, 0.0), "radius": 0.1, "social_radius": 0.1, "mass": 1.0, "goal": -1, "arrived": -1}
+EMPTY_ROW: dict[str, Any] = {
+    "heading": (1.0, 0.0),
+    "radius": 0.1,
+    "social_radius": 0.1,
+    "mass": 1.0,
+    "goal": -1,
+    "arrived": -1,
+    "entered": NOBODY,
+    "trip": -1,
+}
 
 
 class Member(NamedTuple):
@@ -81,20 +90,26 @@ def simulate_many(
         RunError: as for `simulate`, with the number of the run.
     """
     check_counts(scenario.name, steps, every)
-    check_still(scenario, "runs side by side")
+    check_still(scenario, "runs side by side", comes=True)
     members = _members(scenario, keys, params, states)
     for one in members:
         check_run(scenario, one.params, steps, every, observe, one.state)
     observe = tuple(observe)
     grid, runs = plan_for_all(scenario, [(one.params, one.state) for one in members]), []
-    piece = steps_of_piece(every)
-    for group in groups(members):
+    piece, watch = steps_of_piece(every), looks(scenario, members[0].params) if members else 0
+    for number, group in enumerate(made := groups(members)):
         parts: list[Run] = []
         going = group
-        for done in range(0, steps, piece) or (0,):
-            run, grid = advance(scenario, going, grid, steps=min(piece, steps - done), every=every, observe=observe)
-            going = going._replace(state=run.final)
-            parts.append(run)
+        done = 0
+        while done < steps or not parts:
+            going, until = _between(scenario, going)
+            ahead = min(piece, steps - done, until - int(going.state.step))
+            ahead, stride, due = to_frame(ahead, done % every, every, watch) if steps else (0, every, True)
+            run, grid = advance(
+                scenario, going, grid, steps=ahead, every=stride, observe=observe, ahead=(len(made) - number) * steps - done
+            )
+            going, done = going._replace(state=run.final), done + ahead
+            parts.append(run if due else without_frames(run))
         runs.append(_apart(parts, len(group.members)))
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *runs)
     return jax.tree.map(lambda leaf: leaf[: len(members)], joined)
@@ -114,17 +129,28 @@ def groups(members: Sequence[Member]) -> list[Group]:
 
 
 def advance(
-    scenario: Scenario, group: Group, grid: Grid, *, steps: int, every: int, observe: tuple[str, ...] = ()
+    scenario: Scenario,
+    group: Group,
+    grid: Grid,
+    *,
+    steps: int,
+    every: int,
+    observe: tuple[str, ...] = (),
+    ahead: int | None = None,
 ) -> tuple[Run, Grid]:
-    """One piece of all runs of a group, and the plan it took. Raises as `simulate` does, with the number of the run."""
-    rows, features = group.state.id.shape[0] // len(group.members), walls.feature_count(scenario.world)
+    """One piece of all runs of a group, and the plan it took. Raises as `simulate` does, with the number of the run.
+
+    `ahead` is how many steps of groups of this size may follow, these included.
+    """
+    runs, ahead = len(group.members), steps if ahead is None else ahead
+    rows = group.state.id.shape[0] // runs
     given: Any = (group.params, group.state, group.keys, CommandQueue.of((), 0))
     forget_programs()
     while True:
         world = with_wall_table(scenario.world, grid)
         run = rollout(world, *given, grid=grid, steps=steps, every=every, observe=observe)
         health = jax.device_get(run.health)
-        better = repaired(grid, jax.tree.map(np.max, health), rows, features)
+        better = repaired(scenario, grid, jax.tree.map(np.max, health), group.state, ahead, runs)
         if better is None:
             break
         grid = better
@@ -137,6 +163,22 @@ def advance(
         kept = rollout(world, as_arrays(one.params), own, one.key, given[-1], grid=grid, steps=good, every=max(good, 1)).final
         raise broken(f"{scenario.name}, run {one.number}", health, kept, one.params, world, grid, scenario.origin)
     return run, grid
+
+
+def _between(scenario: Scenario, group: Group) -> tuple[Group, int]:
+    """The group with those who come in now in each run, and the step of the next look."""
+    state, rows = group.state, group.state.id.shape[0] // len(group.members)
+    if scenario.sources is None:
+        return group, MOST
+    fields: dict[str, np.ndarray] = {}
+    for number, one in enumerate(group.members):
+        own = rows_of(state, np.arange(one.state.id.shape[0]) + rows * number)  # without those that fill up
+        now, until = between(scenario, one.params, own)
+        for name in ("position", "velocity", "heading", "alive", "entered") if now is not own else ():
+            values = fields.setdefault(name, np.array(getattr(state, name)))
+            values[..., rows * number : rows * number + own.id.shape[0]] = np.asarray(getattr(now, name))
+    state = state.with_(**{name: jnp.asarray(values) for name, values in fields.items()})
+    return group._replace(state=state), until
 
 
 def _members(
@@ -189,7 +231,11 @@ def filled(state: State, rows: int) -> State:
         return state
     ids = int(np.max(np.asarray(state.id), initial=-1)) + 1 + np.arange(more)
 
-    def longer(name: str, values: Array) -> Array:
+    def longer(name: str, values: Any) -> Any:
+        if isinstance(values, Trip):
+            return Trip(**{part.name: longer("trip", getattr(values, part.name)) for part in peoples(values)})
+        if values is None:
+            return None
         rest = np.zeros((*values.shape[:-1], more))
         rest.T[:] = ids if name == "id" else EMPTY_ROW.get(name, 0)
         return jnp.concatenate((values, jnp.asarray(rest, values.dtype)), -1)
@@ -224,8 +270,8 @@ def _apart(parts: Sequence[Run], runs: int) -> Run:
 
     frames, series = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[(part.frames, part.series) for part in parts])
     frames = type(frames)(
-        **{name: own(getattr(frames, name)) for name in ("position", "velocity", "heading", "alive")},
-        step=jnp.broadcast_to(frames.step, (runs, *frames.step.shape)),
+        **{name: own(getattr(frames, name)) for name in ("position", "velocity", "heading", "alive", "intent")},
+        **{name: jnp.broadcast_to(getattr(frames, name), (runs, *frames.step.shape)) for name in ("step", "closed")},
     )
     health = parts[0].health
     for part in parts[1:]:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import params as parameters
-from crowdlab import planning, simulation, walls
+from crowdlab import planning, simulation
 from crowdlab.checks import check_key, check_run, check_still
 from crowdlab.commands import CommandQueue
 from crowdlab.errors import NonFiniteError, ParamError
@@ -64,7 +64,6 @@ def gradient(
     check_still(scenario, "a gradient")
     observe = tuple(observe)
     state, queue = scenario.state, CommandQueue.of((), 0)
-    people, features = int(state.id.shape[0]), walls.feature_count(scenario.world)
     planned = simulation.plan(scenario, params, state)
     # With room to spare, since a repeat compiles for half a minute.
     better: Grid | None = planned._replace(refresh=-(-planned.refresh // 2))
@@ -73,7 +72,7 @@ def gradient(
         (value, run), slopes = _slopes(
             *(leaves, params, scenario.world, state, key, queue), loss=loss, grid=grid, steps=steps, every=every, observe=observe
         )
-        better = planning.repaired(grid, jax.device_get(run.health), people, features)
+        better = planning.repaired(scenario, grid, jax.device_get(run.health), state, steps)
     if int(run.health.first_bad_step) >= 0:  # the same run once more, for the error that says what happened
         simulation.trusted(scenario, params, state, key, queue, grid, steps=steps, every=every, observe=observe)
     if not np.isfinite(value):

@@ -47,16 +47,17 @@ def examine(
     *,
     capped: Array,
     shift: Array,
+    stray: Array | float,
     runs: int | None = None,
 ) -> Health:
     """Health of this step, () or (R,): what went wrong, if anything. Facts only, judged outside the compiled loop.
 
     `push` is what everybody felt in the old state from those `near`, `capped`, (N,) bool, who felt less than the forces said, and `shift`,
-    (N,) m, how far each was moved out of overlaps. Of `runs` abreast each has a health of its own.
+    (N,) m, how far each was moved out of overlaps; `stray` is as in Motion. Of `runs` abreast each has a health of its own.
     """
     if not old.id.shape[0]:
         return Health.good(runs)
-    old, new, push, near, params, shift = lax.stop_gradient((old, new, push, near, params, shift))
+    old, new, push, near, params, shift, stray = lax.stop_gradient((old, new, push, near, params, shift, stray))
     moved = world.offset(listed.start, new.position)
     there = (world.offset(old.position, new.position) + old.position).stacked
     lost = old.alive & ~(jnp.isfinite(new.position).all(0) & jnp.isfinite(new.velocity).all(0))
@@ -69,7 +70,7 @@ def examine(
         alive=old.alive,
         position=old.position,
         reason=gravest((lost, LOST), (through, WALL), (kick > HARDEST, THROWN), (far, FAR)),
-        move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + params.motion.stray(old) + shift, 0.0),
+        move=jnp.where(old.alive & ~lost, jnp.sqrt(dot(moved, moved)) + stray + shift, 0.0),
         kick=kick,
         step_ratio=step_ratio,
         strain=strain,

@@ -16,8 +16,9 @@ import numpy as np
 from crowdlab import arithmetic
 from crowdlab.abreast import keys_by_id
 from crowdlab.arithmetic import Vector, dot, root
-from crowdlab.params import param, pytree, register
+from crowdlab.params import register
 from crowdlab.state import Array, State, World
+from crowdlab.trees import param, pytree
 
 T = TypeVar("T")
 Acceleration = Callable[[State], Vector]  # (N,) m/s^2 of everybody in a state, zero on dead rows
@@ -34,6 +35,7 @@ class Motion(Protocol):
     def __call__(self, state: State, acceleration: Acceleration, world: World, key: Array | None) -> State:
         """State one `dt` later, `step` increased by one; dead rows stay as they are.
 
+        `state.desired_speed` is that of who walks, to which limits refer, not what somebody who stands wants at the moment.
         `acceleration` may be asked as often as the method needs, for states between now and then too. `key`
         belongs to this step alone: one, or one for each run abreast; None where the motion is not `random`.
         """
@@ -87,7 +89,7 @@ class Kinematics:
         unit="1",
         low=1.0,
         high=5.0,
-        doc="speed limit as a factor of the desired speed; inf is no such limit",
+        doc="speed limit as a factor of the desired speed, for who stands too; inf is no such limit",
         source="Helbing, Farkas & Vicsek 2000 have none; Helbing & Molnar 1995: 1.3",
     )
     top_speed: Any = param(
@@ -143,7 +145,7 @@ class Kinematics:
         return limit_speed(velocity, self.limit(state.desired_speed))
 
     def limit(self, desired_speed: Array) -> Array:
-        """The smaller of both speed limits, m/s. An infinite factor is no limit, for people who want to stand still too."""
+        """The smaller of both speed limits, m/s. An infinite factor is no limit, for people who never walk too."""
         free = jnp.isinf(self.speed_factor)
         return jnp.where(free, self.top_speed, jnp.minimum(jnp.where(free, 1.0, self.speed_factor) * desired_speed, self.top_speed))
 

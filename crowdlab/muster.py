@@ -7,13 +7,14 @@ and draws go by id, so it changes no bit who stands in which row and who in none
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from crowdlab.abreast import peoples, rows_of
 from crowdlab.neighbours import Grid
 from crowdlab.params import Params
-from crowdlab.state import Array, State, World
+from crowdlab.state import LEFT, REFUSED, REMOVED, WAITING, Array, Intent, State, World, whereabouts
 from crowdlab.stepping import Frames, Run
 
 LEAST = 32  # rows; fewer are never cut in half
@@ -44,12 +45,17 @@ class Muster(NamedTuple):
             return state
         own = {}
         for field in peoples(state):
-            values = np.array(getattr(self.everybody, field.name))
+            before = getattr(self.everybody, field.name)
             if field.name == "desired_speed":  # the only thing that moves for those who are gone: it is a parameter
-                values[:] = np.asarray(self.everybodys.people.desired_speed)
-            values[..., self.rows] = np.asarray(getattr(state, field.name))
-            own[field.name] = jnp.asarray(values)
+                before = np.broadcast_to(np.asarray(self.everybodys.people.desired_speed, before.dtype), before.shape)
+            own[field.name] = jax.tree.map(self._put, before, getattr(state, field.name))
         return self.everybody.with_(step=state.step, **own)
+
+    def _put(self, everybodys: Array, theirs: Array) -> Array:
+        """Values of everybody, (..., N), with the values of those who took part in their rows."""
+        values = np.array(everybodys)
+        values[..., self.rows] = np.asarray(theirs)
+        return jnp.asarray(values)
 
     def reported(self, run: Run) -> Run:
         """The run of everybody when `run` is that of those who took part."""
@@ -57,7 +63,7 @@ class Muster(NamedTuple):
             return run
         frames, before = run.frames, self.everybody
 
-        def full(still: Array, saved: Array) -> Array:
+        def full(still: Array | np.ndarray, saved: Array) -> Array:
             values = np.empty((*saved.shape[:1], still.shape[-1], *saved.shape[2:]), saved.dtype)
             values[:] = np.asarray(still).T
             values[:, self.rows] = np.asarray(saved)
@@ -69,7 +75,9 @@ class Muster(NamedTuple):
                 velocity=full(before.velocity, frames.velocity),
                 heading=full(before.heading, frames.heading),
                 alive=full(before.alive, frames.alive),
+                intent=full(np.full(before.id.shape, Intent.RESTS), frames.intent),
                 step=frames.step,
+                closed=frames.closed,
             ),
             series=run.series,
             final=self.restored(run.final),
@@ -86,12 +94,15 @@ def muster(params: Params, state: State, world: World, grid: Grid) -> Muster:
     gone = np.flatnonzero(~alive)
     rows = np.concatenate((_by_cell(state, world, grid, np.flatnonzero(alive)), gone))[:many]
     without = gone[many - people + len(gone) :]
-    arrived = np.asarray(state.arrived)[without] >= 0
-    copy = rows_of(state, rows).with_(
-        left=jnp.asarray(np.asarray(state.left) + np.int32(arrived.sum())),
-        removed=jnp.asarray(np.asarray(state.removed) + np.int32((~arrived).sum())),
-    )
+    counts = {name: getattr(state, name) + who[without].sum(dtype=np.int32) for name, who in absent(state).items()}
+    copy = rows_of(state, rows).with_(**{name: jnp.asarray(np.asarray(count)) for name, count in counts.items()})
     return Muster(state, params, rows, copy, rows_of(params, rows))
+
+
+def absent(state: State) -> dict[str, np.ndarray]:
+    """Who left by an exit, was removed by an order, waits outside and was refused, (N,) bool each, by the names State counts them by."""
+    parts = whereabouts(np.asarray(state.alive), np.asarray(state.arrived) >= 0, np.asarray(state.entered))
+    return {name: parts[name] for name in (LEFT, REMOVED, WAITING, REFUSED)}
 
 
 def _by_cell(state: State, world: World, grid: Grid, rows: np.ndarray) -> np.ndarray:

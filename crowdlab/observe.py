@@ -1,8 +1,9 @@
 """Observables: pure functions of a state, evaluated inside the compiled loop at every saved instant.
 
 An observable describes the crowd and no single row. It sees a row for everybody in the scene, in any order, and rows for some of those
-who are gone. So it masks with `state.alive`, takes those without a row from `state.left` and `state.removed`, and adds with `total`,
-whose last bit depends neither on the order of the rows nor on their number. Minima, maxima and counts do not anyway.
+who are not. So it masks with `state.alive`, takes those without a row from `state.left`, `state.removed`, `state.waiting` and
+`state.refused`, and adds with `total`, whose last bit depends neither on the order of the rows nor on their number. Minima, maxima and
+counts do not anyway.
 """
 
 import math
@@ -15,7 +16,7 @@ import numpy as np
 from crowdlab.arithmetic import dot, root, rounded
 from crowdlab.neighbours import Neighbours
 from crowdlab.params import Params
-from crowdlab.state import Array, State, World
+from crowdlab.state import LEFT, REFUSED, REMOVED, WAITING, Array, State, World, whereabouts
 
 Law = Callable[[State, Neighbours, World, Params], Array]
 
@@ -71,13 +72,43 @@ def arrived(state: State, near: Neighbours, world: World, params: Params) -> Arr
     return state.left + (state.arrived >= 0).sum(dtype=jnp.int32)
 
 
+def _absent(word: str, state: State) -> Array:
+    """How many of those who have a row are away in this way, () int32."""
+    return whereabouts(state.alive, state.arrived >= 0, state.entered)[word].sum(dtype=jnp.int32)
+
+
+@observable("1")
+def left(state: State, near: Neighbours, world: World, params: Params) -> Array:
+    """Number of people who have left by an exit so far, () 1."""
+    return state.left + _absent(LEFT, state)
+
+
+@observable("1")
+def removed(state: State, near: Neighbours, world: World, params: Params) -> Array:
+    """Number of people whom an order has taken out so far, () 1."""
+    return state.removed + _absent(REMOVED, state)
+
+
+@observable("1")
+def waiting(state: State, near: Neighbours, world: World, params: Params) -> Array:
+    """Number of people who have not come in yet, () 1; with those in the scene, left, removed and refused they are all there are."""
+    return state.waiting + _absent(WAITING, state)
+
+
+@observable("1")
+def refused(state: State, near: Neighbours, world: World, params: Params) -> Array:
+    """Number of people who have been turned away so far because they found no room to come in, () 1."""
+    return state.refused + _absent(REFUSED, state)
+
+
 @observable("m/s")
 def mean_speed(state: State, near: Neighbours, world: World, params: Params) -> Array:
-    """Mean speed of those in the scene, () m/s; 0 when nobody is."""
+    """Mean speed of those in the scene, () m/s; NaN when nobody is."""
     square = dot(state.velocity, state.velocity)
     moving = state.alive & (square > 0)
     speed = root(jnp.where(moving, square, 1.0))
-    return total(jnp.where(moving, speed, 0.0), state) / jnp.maximum(state.alive.sum(), 1)
+    count = state.alive.sum()
+    return jnp.where(count > 0, total(jnp.where(moving, speed, 0.0), state) / jnp.maximum(count, 1), jnp.nan)
 
 
 @observable("m")

@@ -1,76 +1,18 @@
-"""Parameters: frozen dataclass pytrees whose float fields carry unit, bounds, meaning and source."""
+"""Every parameter of a run: found, replaced and checked by dotted path; how one is declared is said in `trees`."""
 
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from crowdlab.errors import ParamError, nearest
+from crowdlab.trees import Spec, param, pytree
 
 T = TypeVar("T")
-
-
-class Spec(NamedTuple):
-    """The human side of one parameter; feeds slider, sweep axis, range check, docs and tests."""
-
-    default: float
-    unit: str
-    low: float  # the slider's range
-    high: float
-    least: float  # the law: outside it a value is refused
-    most: float
-    doc: str
-    source: str  # where the default comes from
-    log: bool  # slider and sweep axis are logarithmic
-
-
-def param(
-    *,
-    default: float,
-    unit: str,
-    low: float,
-    high: float,
-    doc: str,
-    source: str,
-    least: float = 0.0,
-    most: float = math.inf,
-    log: bool = False,
-) -> Any:
-    """Declare a traced field. `low`-`high` is the slider's range; outside `least`-`most` a value is refused.
-
-    A leaf has shape () for everybody or (N,) per agent; a slider or sweep on an (N,) leaf sets its mean and keeps the ratios.
-    """
-    spec = Spec(default, unit, low, high, least, most, doc, source, log)
-    return dataclasses.field(default=default, metadata={"spec": spec})
-
-
-def static(*, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a field that is part of the compiled program's shape (an int, a flag, a name)."""
-    return dataclasses.field(default=default, metadata={"static": True})
-
-
-def single(*, default: Any = dataclasses.MISSING) -> Any:
-    """Declare a traced field that belongs to the run and not to the people: `rows_of` leaves it whole, whatever its shape.
-
-    `default` is a function that makes the value.
-    """
-    return dataclasses.field(default_factory=default, metadata={"single": True})
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(param, static, single))
-def pytree(cls: type[T]) -> type[T]:
-    """Make `cls` a frozen, keyword-only dataclass (eq=False: arrays do not compare) registered with JAX."""
-    cls = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    return jax.tree_util.register_dataclass(
-        cls,
-        data_fields=[f.name for f in fields if not f.metadata.get("static")],
-        meta_fields=[f.name for f in fields if f.metadata.get("static")],
-    )
 
 
 @pytree
@@ -144,6 +86,8 @@ class Params:
     motion: Any  # a Motion, see integrate.py
     people: People
     limits: Limits = dataclasses.field(default_factory=Limits)
+    zones: dict[str, Any] = dataclasses.field(default_factory=dict)  # name -> a zone, see zones.py
+    stops: dict[str, Any] = dataclasses.field(default_factory=dict)  # goal -> journeys.Stop, where something is done or braked for
 
     @property
     def time_step(self) -> float:

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from crowdlab import limits, muster
+from crowdlab import limits, muster, walls, zones
 from crowdlab.abreast import rows_of
 from crowdlab.errors import ParamError
 from crowdlab.forces import base
-from crowdlab.neighbours import Grid, Need, enlarge, has_all, plan_grid
+from crowdlab.neighbours import Grid, Need, enlarge, has_all, list_need, packed, plan_grid, roomy
 from crowdlab.neighbours.sizing import CLOSE_ROOM, FEW, ROOM
 from crowdlab.params import Params, spec_of
 from crowdlab.scenario import Scenario
-from crowdlab.state import Health, State
+from crowdlab.state import OUTSIDE, Health, State
 
 # Agent-steps that could be run while a program is compiled (3 s at 5 million a second): another plan has to save more than that.
 COMPILING = 1.5e7
+JAMS = 10  # compilations that room for a jam may cost in steps that take longer: half as long again, where it is not needed
 
 
 def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = False) -> Grid:
@@ -28,17 +29,35 @@ def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = Fa
     """
     radius = _stoutest(state)
     people, around = base.reaches(params.forces, radius)
-    fast = base.largest(params.people.desired_speed)
+    fast = base.largest(params.people.desired_speed) * zones.fastest(params.zones)
     if sliders:
         half = min(scenario.world.size) / 2 if scenario.world.periodic else math.inf  # no farther, see plan_grid
         people, around = max(people, min(2 * (people - radius) + radius, half)), 2 * around
-        fast = max(fast, spec_of(params, "people.desired_speed").high)
+        fast = max(fast, spec_of(params, "people.desired_speed").high * zones.fastest(params.zones))
     expected = min(params.motion.fastest(fast), fast) if sliders else _expected(params)
     everybody = int(state.id.shape[0])
-    many = muster.size(int(np.sum(np.asarray(state.alive))), everybody)
+    many, whole = muster.size(sum(_present(state)), everybody), state
     if many < everybody:
         state = rows_of(state, np.argsort(~np.asarray(state.alive), kind="stable")[:many])
-    return plan_grid(scenario.walled, state, people, around, dt=params.time_step, fastest=expected)._replace(copy_rows=many)
+    grid = plan_grid(scenario.walled, state, people, around, dt=params.time_step, fastest=expected)
+    if many <= FEW:  # for the walls near any place there is always room
+        near_walls = packed(scenario.walled, state, grid)[3]
+        grid = roomy(grid, (0, 0, 0, near_walls), many, walls.feature_count(scenario.walled))
+    return _with_more_to_come(scenario, whole, grid, many)._replace(copy_rows=many)
+
+
+def _with_more_to_come(scenario: Scenario, state: State, grid: Grid, rows: int) -> Grid:
+    """The plan with as much room in lists as a small crowd always has, and for the walls where people come in, if some wait outside."""
+    if not _present(state)[1]:
+        return grid
+    everybody = state.with_(alive=jnp.asarray(np.asarray(state.alive) | (np.asarray(state.entered) == OUTSIDE)))
+    around = int(list_need(everybody, scenario.walled, grid).walls) + 1
+    return grid._replace(
+        span=max(grid.span, min(rows, ROOM)),
+        capacity=max(grid.capacity, min(rows, ROOM)),
+        touching=max(grid.touching, min(rows, CLOSE_ROOM)),
+        walls=max(grid.walls, min(walls.feature_count(scenario.walled), around)),
+    )
 
 
 def parts(*params: Params) -> dict[str, bool]:
@@ -74,7 +93,7 @@ def _expected(params: Params) -> float:
 
     A wrong guess costs one repeated piece, never a wrong result.
     """
-    fast = base.largest(params.people.desired_speed)
+    fast = base.largest(params.people.desired_speed) * zones.fastest(params.zones)
     return float(min(params.motion.fastest(fast), 1.5 * fast + 0.3))
 
 
@@ -83,16 +102,23 @@ def _stoutest(state: State) -> float:
     return float(jnp.maximum(state.radius, state.social_radius).max(initial=0.0))
 
 
-def repaired(grid: Grid, health: Health, people: int, features: int) -> Grid | None:
-    """A grid with enough room when `health` shows that this one had too little; None when it was enough."""
-    need = needed(health)
+def repaired(scenario: Scenario, grid: Grid, health: Health, state: State, ahead: int, runs: int = 1) -> Grid | None:
+    """A grid with enough room when `health` shows that this one had too little for `state`, of `runs` abreast; None when it was enough.
+
+    Who misses room once is likely to miss more, in a jam at a door. So there is room for all that then, unless in `ahead` more steps it
+    would cost more than it saves.
+    """
+    need, people, features = needed(health), state.id.size // runs, walls.feature_count(scenario.world)
+    better = grid
     if any(wanted > room for wanted, room in zip(need, room_of(grid), strict=True)):
-        return enlarge(grid, need, people, features)
+        better = enlarge(grid, need, people, features)
+        if state.id.size * ahead < JAMS * COMPILING:
+            better = roomy(better, packed(scenario.walled, state, grid), people, features)
     move = float(health.largest_move)
     if math.isfinite(move) and move > grid.skin / 2:
         refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)  # as often as the move asks for, and a fifth to spare
-        return grid._replace(refresh=refresh) if refresh >= 1 else grid._replace(refresh=1, skin=2.5 * move)
-    return None
+        better = better._replace(refresh=refresh) if refresh >= 1 else better._replace(refresh=1, skin=2.5 * move)
+    return None if better == grid else better
 
 
 def needed(health: Health) -> Need:
@@ -106,15 +132,17 @@ def room_of(grid: Grid) -> tuple[int, int, int, int]:
 
 
 def thinned(scenario: Scenario, params: Params, state: State, grid: Grid, ahead: int) -> Grid:
-    """The plan with fewer rows, when so many are gone that in `ahead` more steps they would cost more than a compilation.
+    """The plan with fewer rows, when so many are not there that in `ahead` more steps they would cost more than a compilation.
 
-    Each time at least half of the rows go, so that this happens a few times in a run at most.
+    Each time at least half of the rows go, and while people wait outside there is room for twice as many as are there, so that this
+    happens a few times in a run at most. Where more have come in than there are rows, the plan is a new one.
     """
-    everybody, living = int(state.id.shape[0]), int(np.sum(np.asarray(state.alive)))
+    everybody, (living, waiting) = int(state.id.shape[0]), _present(state)
     rows = min(grid.copy_rows or everybody, everybody)
     if living > rows:
-        return plan(scenario, params, state)._replace(with_limits=grid.with_limits, with_noise=grid.with_noise)
-    fewer = muster.size(living, everybody)
+        grid = plan(scenario, params, state)._replace(with_limits=grid.with_limits, with_noise=grid.with_noise)
+        rows = grid.copy_rows
+    fewer = muster.size(min(2 * living, living + waiting) if waiting else living, everybody)
     if (rows - fewer) * ahead <= COMPILING:
         return grid
     return grid._replace(
@@ -124,6 +152,11 @@ def thinned(scenario: Scenario, params: Params, state: State, grid: Grid, ahead:
         capacity=min(grid.capacity, fewer),
         touching=min(grid.touching, fewer),
     )
+
+
+def _present(state: State) -> tuple[int, int]:
+    """How many are in the scene, and how many may yet come in."""
+    return int(np.sum(np.asarray(state.alive))), int(np.sum(np.asarray(state.entered) == OUTSIDE))
 
 
 def tightened(grid: Grid, health: Health, features: int, ahead: int) -> Grid:

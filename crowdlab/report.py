@@ -4,6 +4,7 @@ import csv
 import json
 import math
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ from crowdlab.observe import OBSERVABLES
 from crowdlab.params import Params
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
-from crowdlab.state import State
+from crowdlab.state import INSIDE, LEFT, REFUSED, REMOVED, STANDING, WAITING, State
 
-LISTED = 10  # people inside that are printed one by one
+OUTCOMES = (LEFT, STANDING, REMOVED, INSIDE, WAITING, REFUSED)
+LISTED = 10  # people who did not arrive that are printed one by one
 HEALTH = {  # what a summary says of how the run went, with units
     "looks": "steps",
     "long_looks": "steps",
@@ -44,17 +46,18 @@ def summary(recording: Recording) -> dict[str, Any]:
         "complete": recording.complete,
         "simulated": _quantity(recording.steps * dt, "s"),
         "time_step": _quantity(dt, "s"),
-        "people": {"in": total, **{word: int((outcome == word).sum()) for word in ("left", "standing", "removed", "inside")}},
+        "people": {"in": total, **{word: int((outcome == word).sum()) for word in OUTCOMES}},
         "arrivals": {
             "first": _quantity(arrived.min(initial=math.inf), "s"),
             "median": _quantity(np.median(arrived) if len(arrived) else None, "s"),
             "last": _quantity(arrived.max(initial=-math.inf), "s"),
             "of_95_percent": _quantity(measures.evacuation_time(arrival, 0.95), "s"),
         },
+        "entries": _entries(recording),
         "flow": flows(recording),
         "health": {name: _quantity(value, HEALTH[name]) for name, value in recording.health.items() if name in HEALTH},
         "largest_overlap": _quantity(None if overlap is None or not len(overlap) else float(overlap.max()), "m"),
-        "not_arrived": not_arrived(recording),
+        "not_arrived": [one._asdict() for one in measures.not_arrived(recording)],
         "versions": _once(recording.manifest["versions"]),
     }
 
@@ -69,32 +72,13 @@ def flows(recording: Recording) -> dict[str, dict[str, Any]]:
     return found
 
 
-def not_arrived(recording: Recording) -> list[dict[str, Any]]:
-    """Everybody still inside at the end, with place (m) and reason."""
-    people, frames, times = recording.people, recording.frames, recording.times
-    position = np.asarray(frames.position)
-    since = measures.frames_ago(times, measures.LATELY)[-1]
-    groups, goals = recording.manifest["groups"], recording.manifest["goals"]
-    found = []
-    for row in np.flatnonzero(people["outcome"] == "inside"):
-        moved = float(np.hypot(*(position[-1, row] - position[max(since, 0), row])))
-        goal = int(people["goal"][row])
-        if goal < 0:
-            reason = "has no goal"
-        elif since >= 0 and moved < measures.HARDLY:
-            reason = f"hardly moved in the last {measures.LATELY:g} s ({moved:.2f} m): stuck or blocked"
-        else:
-            reason = "still walking"
-        found.append(
-            {
-                "id": int(people["id"][row]),
-                "group": groups[people["group"][row]],
-                "goal": goals[goal] if goal >= 0 else None,
-                "position": [round(float(x) + off, 3) for x, off in zip(position[-1, row], recording.origin, strict=True)],
-                "reason": reason,
-            }
-        )
-    return found
+def _entries(recording: Recording) -> dict[str, dict[str, Any]]:
+    """For every group that comes in over time what came of those who were due."""
+    units = {"mean_wait": "s", "longest_wait": "s"}
+    return {
+        name: {word: _quantity(value, units[word]) if word in units else value for word, value in one._asdict().items()}
+        for name, one in measures.entries(recording).items()
+    }
 
 
 def lines(found: dict[str, Any]) -> list[str]:
@@ -104,23 +88,32 @@ def lines(found: dict[str, Any]) -> list[str]:
     came, most = people["left"] + people["standing"], arrivals["of_95_percent"]
     of = f" of {came} who arrived" if came < people["in"] else ""
     ninety = f"95 % at {_shown(most)}" if most["value"] is not None else "95 % not reached"
+    outside = "".join(
+        f", {people[word]} {told}" for word, told in ((WAITING, "waiting outside"), (REFUSED, "refused")) if people[word]
+    )
     text = [
         f"people    {people['in']} in, {people['left']} have left, {people['standing']} standing at their goal, "
-        f"{people['removed']} removed, {people['inside']} still inside",
+        f"{people['removed']} removed, {people['inside']} still inside{outside}",
         f"arrivals  {times}{of}; {ninety}" if came else "arrivals  none",
+    ]
+    text += [
+        f"entry     {name}: {one['came_in']} of {one['due']} who were due came in; waited for room {_shown(one['mean_wait'])} in the mean, "
+        f"{_shown(one['longest_wait'])} at most, {one['looks_without_room']} looks without room"
+        for name, one in found["entries"].items()
+        if one["due"]
     ]
     text += [f"flow      {_shown(flow)} through {name} ({flow['people']} people)" for name, flow in found["flow"].items()]
     if found["largest_overlap"]["value"] is not None:
         text.append(f"overlap   {_overlap(found['largest_overlap']['value'])} in the recorded frames")
     text += _health({name: quantity["value"] for name, quantity in found["health"].items()})
-    inside = found["not_arrived"]
-    for one in inside[:LISTED]:
+    missing = found["not_arrived"]
+    for one in missing[:LISTED]:
         x, y = one["position"]
-        text.append(f"inside    agent {one['id']} ({one['group']}) at ({x:.2f}, {y:.2f}) m: {one['reason']}")
-    if len(inside) > LISTED:
-        rest = inside[LISTED:]
-        stuck = sum("stuck" in one["reason"] for one in rest)
-        text.append(f"inside    and {len(rest)} more, {stuck} of them stuck or blocked; summary.json names all")
+        text.append(f"{one['outcome']:<9} agent {one['id']} ({one['group']}) at ({x:.2f}, {y:.2f}) m: {one['reason']}")
+    if len(missing) > LISTED:
+        rest = Counter(str(one["kind"]) for one in missing[LISTED:])
+        kinds = ", ".join(f"{count} {kind}" for kind, count in rest.most_common())
+        text.append(f"missing   and {rest.total()} more: {kinds}; summary.json names all")
     return text
 
 
@@ -158,7 +151,7 @@ def write_summary(path: Path, found: dict[str, Any]) -> None:
 
 
 def write_measures(path: Path, recording: Recording) -> dict[str, str]:
-    """Write one row per recorded frame after the start: time, ledger, observables. Returns column -> unit."""
+    """Write one row per recorded frame after the start: time, ledger, observables, empty where there is none. Returns column -> unit."""
     columns = {"time": recording.times[1:], "step": np.asarray(recording.frames.step)[1:]}
     units = {"time": "s", "step": "1"}
     for word, counts in recording.ledger().items():
@@ -176,8 +169,9 @@ def write_measures(path: Path, recording: Recording) -> dict[str, str]:
 
 
 def _plain(column: np.ndarray) -> list[Any]:
-    """Values as the shortest decimals that give them back: 1.3 and not 1.2999999523162842 for a float32."""
-    return [str(value) for value in column] if column.dtype == np.float32 else column.tolist()
+    """Values as the shortest decimals that give them back: 1.3 and not 1.2999999523162842 for a float32; nothing for NaN."""
+    values = [str(value) for value in column] if column.dtype == np.float32 else column.tolist()
+    return ["" if missing else value for value, missing in zip(values, np.isnan(column), strict=True)]
 
 
 def _quantity(value: float | None, unit: str) -> dict[str, Any]:
@@ -190,8 +184,8 @@ def _shown(quantity: dict[str, Any], digits: int = 2) -> str:
     return "unknown" if value is None else f"{value:.{digits}f} {unit}"
 
 
-def described(scenario: Scenario) -> list[str]:
-    """Geometry, people and parameters of a scenario, one line each."""
+def described(scenario: Scenario, *, every: bool = True) -> list[str]:
+    """Geometry, people and parameters of a scenario, one line each; not `every` one, but those that differ from the usual value."""
     rings = geometry.polygons(scenario.area, scenario.origin)
     corners, walls = np.concatenate([ring for part in rings for ring in part]), np.asarray(scenario.world.walls)
     columns, rows = (
@@ -210,14 +204,30 @@ def described(scenario: Scenario) -> list[str]:
         )
     group, goal, leaves = (np.asarray(a) for a in (scenario.state.group, scenario.state.goal, scenario.world.goal_leaves))
     for number, name in enumerate(scenario.groups):
+        table = scenario.source["groups"][name]
         aims = sorted({scenario.goals[g] if g >= 0 else "no goal" for g in goal[group == number].tolist()})
+        if "journey" in table or "goal" in table:
+            aims = [f"the journey {table['journey']}" if "journey" in table else table["goal"]] * bool(aims)
         shown = ", ".join(aims) if len(aims) <= 3 else f"{len(aims)} goals of their own"
-        text.append(f"  group      {name}: {(group == number).sum()} people{f' to {shown}' if aims else ''}")
+        text.append(
+            f"  group      {name}: {(group == number).sum()} people{f' to {shown}' if aims else ''}{_coming(scenario, number)}"
+        )
     exits = [name for name, leave in zip(scenario.goals, leaves, strict=True) if leave]
     text.append(f"  exits      {', '.join(exits) or 'none'}")
     text.append(f"  run        {scenario.duration:g} s, {scenario.frames_per_second:g} frames per second, seed {scenario.seed}")
     specs, values = dict(parameters.specs(scenario.params)), parameters.values(scenario.params)
-    return text + [f"  parameter  {path} = {_setting(path, values[path], specs[path].unit)}" for path in specs]
+    told = [path for path in specs if every or not np.array_equal(values[path], np.asarray(specs[path].default, np.float32))]
+    text += [f"  parameter  {path} = {_setting(path, values[path], specs[path].unit)}" for path in told]
+    if len(told) < len(specs):
+        acting = ", ".join(scenario.params.forces)
+        text.append(f"  parameters {len(specs) - len(told)} have their usual value (--all prints them); forces: {acting}")
+    return text
+
+
+def _coming(scenario: Scenario, group: int) -> str:
+    """When the people of a group are due, in words; nothing for those who are there at the start."""
+    due = np.empty(0) if scenario.sources is None else scenario.sources.due[np.asarray(scenario.state.group) == group]
+    return f", due from {due.min():.2f} to {due.max():.2f} s" if np.isfinite(due).any() else ""
 
 
 def advised(params: Params, state: State) -> list[str]:

@@ -1,16 +1,19 @@
 """Runs that can be trusted: the core in `stepping` reports, this shell plans, judges, repeats and raises."""
 
 import dataclasses
+import functools
 import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from crowdlab import walls
 from crowdlab.checks import check_counts, check_key, check_run, check_steps
 from crowdlab.commands import Command, CommandQueue, Kind, in_order, refuse
+from crowdlab.demand.ticks import next_look, tick, to_frame
 from crowdlab.errors import CapacityError, CommandError, CrowdlabError
 from crowdlab.guards import broken
 from crowdlab.muster import muster
@@ -18,7 +21,7 @@ from crowdlab.neighbours import Grid, with_wall_table
 from crowdlab.params import Params, as_arrays, moved
 from crowdlab.planning import bare, check_parts, larger, plan, repaired, suffices, sufficient, thinned, tightened
 from crowdlab.scenario import Scenario
-from crowdlab.state import MOST, Array, State, World
+from crowdlab.state import MOST, Array, Health, State, World
 from crowdlab.stepping import Frames, Run, rollout, step
 
 # Compiled loops that are kept at a time. Each takes about 800 of the 65 530 memory maps that Linux allows a process, which dies without a
@@ -26,7 +29,7 @@ from crowdlab.stepping import Frames, Run, rollout, step
 PROGRAMS = 40
 PIECE = 2000  # steps that `simulate` runs before it looks at their health
 
-__all__ = ["Frames", "Run", "chunks", "plan", "rollout", "simulate", "step", "suffices", "through_doors", "trusted"]
+__all__ = ["Frames", "Run", "between", "chunks", "plan", "rollout", "simulate", "step", "suffices", "trusted"]
 
 
 def forget_programs() -> None:
@@ -49,12 +52,22 @@ def laid(scenario: Scenario, state: State, grid: Grid) -> World:
     return scenario.doors.world(int(state.closed), with_wall_table(scenario.walled, grid))
 
 
-def through_doors(scenario: Scenario, params: Params, state: State) -> tuple[State, int]:
-    """The state with its doors as they are now, and the step at which they may move again."""
-    if scenario.doors is None:
+def looks(scenario: Scenario, params: Params) -> int:
+    """Steps from one look at doors and at people outside to the next; 0 where there are none."""
+    return 0 if scenario.doors is None and scenario.sources is None else tick(params.time_step)
+
+
+def between(scenario: Scenario, params: Params, state: State) -> tuple[State, int]:
+    """The state with doors as they are from its step on and with those who come in then, and the step of the next look."""
+    if not looks(scenario, params):
         return state, MOST
-    state = scenario.doors.moved(state, params.time_step)
-    return state, scenario.doors.until(int(state.step), params.time_step)
+    dt, shut = params.time_step, np.empty((0, 2, 2))
+    if scenario.doors is not None:
+        state = scenario.doors.moved(state, dt)
+        shut = scenario.doors.closed_lines(int(state.closed))
+    if scenario.sources is not None:
+        state = scenario.sources.admitted(state, params, scenario.around(state), shut)
+    return state, next_look(int(state.step), dt)
 
 
 def trusted(
@@ -82,16 +95,16 @@ def trusted(
         UnstableError: the step was too long for the forces, or bodies overlapped deeper than allowed; the same.
     """
     forget_programs()
+    ahead = steps if ahead is None else ahead
     if may_repair:
-        grid = thinned(scenario, params, state, grid, steps if ahead is None else ahead)
+        grid = thinned(scenario, params, state, grid, ahead)
     present = muster(params, state, scenario.world, grid)
-    people, features = int(present.state.id.shape[0]), walls.feature_count(scenario.world)
     start = (present.params, present.state, key, queue)
     while True:
         world = laid(scenario, state, grid)
         run = rollout(world, *start, grid=grid, steps=steps, every=every, observe=observe)
         health = jax.device_get(run.health)
-        better = repaired(grid, health, people, features)
+        better = repaired(scenario, grid, health, present.state, ahead)
         if better is None:
             break
         if not may_repair:
@@ -144,11 +157,11 @@ def chunks(
     while now < last:
         for move in moves.pop(now, ()):
             params = moved(params, move.path, move.value[0])
+        state, until = between(scenario, params, state)
         grid = sufficient(scenario, params, state, grid, given)
         grid = bare(grid, *stages) if given is None else grid
-        state, until = through_doors(scenario, params, state)
         ahead = min([last, now + chunk, *moves, until]) - now
-        ahead, stride, due = _to_frame(ahead, (now - first) % every, every)
+        ahead, stride, due = to_frame(ahead, (now - first) % every, every, looks(scenario, params))
         due_orders = [c for c in people_orders if now <= c.step < now + ahead]
         queue = CommandQueue.of(due_orders, capacity=8 if people_orders else 0, origin=scenario.origin)
         run, used = trusted(
@@ -164,7 +177,7 @@ def chunks(
         if loose:
             grid = tightened(used, run.health, walls.feature_count(scenario.world), last - now)
             tight = tight or grid != used
-        yield run if due else _without_frames(run)
+        yield run if due else without_frames(run)
 
 
 def _stages(params: Params, moves: dict[int, list[Command]]) -> list[Params]:
@@ -176,19 +189,9 @@ def _stages(params: Params, moves: dict[int, list[Command]]) -> list[Params]:
     return stages
 
 
-def _without_frames(run: Run) -> Run:
+def without_frames(run: Run) -> Run:
+    """The piece of a run in which no frame falls due."""
     return dataclasses.replace(run, **jax.tree.map(lambda leaf: leaf[:0], {"frames": run.frames, "series": run.series}))
-
-
-def _to_frame(ahead: int, offset: int, every: int) -> tuple[int, int, bool]:
-    """Steps of the next piece, steps between its frames, and whether its last step is a frame of the whole run.
-
-    `offset` is how many steps lie behind the last frame. A piece begins or ends off the beat only where a parameter is set.
-    """
-    if offset or ahead < every:
-        ahead = min(ahead, every - offset)
-        return ahead, ahead, offset + ahead == every
-    return ahead - ahead % every, every, True
 
 
 def _sorted_orders(
@@ -197,8 +200,9 @@ def _sorted_orders(
     """Parameter moves by step and orders to people in order, all checked. Raises CommandError or ParamError."""
     moves: dict[int, list[Command]] = {}
     others = []
-    for command in in_order(commands):
+    for command in commands:
         check_order(scenario, params, command, first)
+    for command in in_order(commands):
         if command.kind == Kind.SET:
             moves.setdefault(command.step, []).append(command)
         else:
@@ -215,6 +219,8 @@ def check_order(scenario: Scenario, params: Params, command: Command, now: int) 
         scenario=scenario.name,
         goals=scenario.goals,
         groups=scenario.groups,
+        journeys=scenario.journeys,
+        placed=scenario.placed,
         people=scenario.state.id.shape[0],
     )
 
@@ -261,9 +267,10 @@ def simulate(
     check_steps(scenario.name, scenario.state, steps)
     last = int(scenario.state.step) + steps
     for command in commands:
+        check_order(scenario, params, command, last - steps)
         if command.step >= last:
             raise CommandError(
-                f"{scenario.name}: order {command.kind.name} at step {command.step}: the run ends before it, at step {last}. "
+                f"{scenario.name}: order {Kind(command.kind).name} at step {command.step}: the run ends before it, at step {last}. "
                 "Give an earlier step, or run longer."
             )
     piece = steps_of_piece(every)
@@ -275,7 +282,5 @@ def simulate(
             )
         ]
     joined = jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *[(part.frames, part.series) for part in parts])
-    health = parts[0].health
-    for part in parts[1:]:
-        health = health.merge(part.health)
+    health = functools.reduce(Health.merge, [part.health for part in parts])
     return Run(frames=joined[0], series=joined[1], final=parts[-1].final, health=health)

@@ -18,7 +18,7 @@ from crowdlab.arithmetic import Vector
 from crowdlab.forces import base
 from crowdlab.neighbours import Neighbours, Pairs
 from crowdlab.params import Params
-from crowdlab.state import Array, State
+from crowdlab.state import OUTSIDE, Array, State
 from crowdlab.walls import SMALLEST, Walls
 
 CONTACTS = 6  # as many as fit round somebody of the same size
@@ -97,6 +97,7 @@ def _shortest(
     params: Params, state: State, people: Array, walls: Array, overlap: Array, contacts: int
 ) -> dict[str, dict[str, Array]]:
     """Longest step, s, that is stable for all, by force and mode, where each has `people` of `contacts` neighbours, and a wall or none."""
+    state = state.with_(alive=state.alive | (state.entered == OUTSIDE))  # a step must do for those who are yet to come in
     near = pressed(state, contacts, people, walls, overlap)
     rates = {name: base.rates(_only(params, [name]), state, near) for name in sorted(params.forces)}
     rates[TOGETHER] = base.rates(params, state, near)

@@ -2,10 +2,12 @@
 
 Inside, arrays are component-leading and agent-last, so that a parameter leaf of shape () or (N,) broadcasts alike.
 Letters: N agents, K neighbours, T touching ones, C candidates, W wall segments, V wall vertices, D directions at a vertex, M wall
-candidates, G goals, E goal edges, F frames, R runs abreast (see abreast.py).
+candidates, G goals, E goal edges, O outlets, J journeys, S stages, B options of a stage, P places, A zones, F frames, R runs abreast (see
+abreast.py).
 """
 
 import dataclasses
+from enum import IntEnum
 from typing import Any
 
 import jax
@@ -13,18 +15,53 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab.arithmetic import Vector, rounded
-from crowdlab.params import pytree, single, static
+from crowdlab.trees import pytree, single, static
 
 Array = jax.Array
 MOST = 2**31 - 1  # counts stay there rather than start anew
+OUTSIDE = -1  # State.entered of who waits outside
+TURNED_AWAY = -2  # less the step: State.entered of who was refused
+PUSHED_OUT = -2  # less the goal: State.goal of who went out over that exit on the outline and wanted elsewhere
+NOBODY = -(2**31)  # State.entered of a row that is nobody's and fills up (see ensemble.py)
 COUNTED = ("looks", "long_looks", "capped", "separated")  # fields of Health that add up
 NEEDS = ("peak_neighbours", "peak_touching", "peak_span", "peak_walls")  # room for lists, as in neighbours.Need; the largest counts
 MEASURED = ("step_ratio", "strain", "largest_move")  # what recordings keep beside those that add up; the largest counts
 
 
+class Intent(IntEnum):
+    """What somebody wants at an instant; Frames keep it."""
+
+    RESTS = 0  # nothing: is not there, has no goal, has arrived, has not begun to walk
+    WALKS = 1  # wants to get on
+    QUEUES = 2  # stands in a queue of a journey, on the own place or where it is joined
+    STAYS = 3  # at a goal on the way, until the stay is over, the call comes, or the service is done
+
+
 def nobody() -> Array:
     """No people, () int32; made on the host, for no program shall be compiled for it."""
     return jnp.asarray(np.zeros((), np.int32))
+
+
+@pytree
+class Trip:
+    """How far everybody is on a journey; see the room journeys."""
+
+    stage: Array  # (N,) int32, index into Journeys.options; -1 has no journey, or has come to its end
+    stopped: Array  # (N,) int32, step at which a goal that is not the last was reached; -1 on the way
+    set_out: Array  # (N,) int32, step at which the stage began; -1 at the start of a journey
+    place: Array  # (N,) int32, own place in a waiting area or a queue, index into Journeys.places; -1 has none
+    visited: Array  # (N,) int32, bit b is set for option b of a list to visit where one was, or which is not on the own list
+
+    @classmethod
+    def begun(cls, stage: Any) -> "Trip":
+        """Everybody at the start of a journey, or with none, -1."""
+        stage = jnp.asarray(stage, jnp.int32)
+        nothing = jnp.full_like(stage, -1)
+        return cls(stage=stage, stopped=nothing, set_out=nothing, place=nothing, visited=jnp.zeros_like(stage))
+
+    def with_(self, **changes: Any) -> "Trip":
+        """Copy with some fields replaced."""
+        return dataclasses.replace(self, **changes)
 
 
 @pytree
@@ -40,18 +77,72 @@ class State:
     mass: Array  # (N,) kg
     desired_speed: Array  # (N,) m/s in force now; set from Params.people at every step
     group: Array  # (N,) int32, index into Scenario.groups
-    goal: Array  # (N,) int32, index into World.goals; -1 has none
+    goal: Array  # (N,) int32, index into World.goals; -1 has none, PUSHED_OUT - exit went out there
     alive: Array  # (N,) bool; a dead row feels nothing and exerts nothing
-    arrived: Array  # (N,) int32, step at which the goal was reached, -1 before
+    arrived: Array  # (N,) int32, step at which the goal was reached, the last one of a journey; -1 before
+    # (N,) int32, step at which somebody came in; OUTSIDE before, TURNED_AWAY - step for who was refused then. Who is not in is dead.
+    entered: Array
+    trip: Trip | None = None  # where goals are just walked to there is none
     step: Array = single()  # () int32, absolute: continues across chunks
-    # Those who are gone and have no row here: in the loop only (see muster.py), both 0 wherever everybody has a row.
+    # Those who are not there and have no row here: in the loop only (see muster.py), all 0 wherever everybody has a row.
     left: Array = single(default=nobody)  # () int32, by an exit
     removed: Array = single(default=nobody)  # () int32, by an order
+    waiting: Array = single(default=nobody)  # () int32, outside; and the same for those who never came in
+    refused: Array = single(default=nobody)  # () int32, for whom there was no room
     closed: Array = single(default=nobody)  # () int32, which doors are closed: bit i for door i (see scenario.doors)
 
     def with_(self, **changes: Any) -> "State":
         """Copy with some fields replaced."""
         return dataclasses.replace(self, **changes)
+
+
+INSIDE, STANDING, LEFT, REMOVED, WAITING, REFUSED = "inside", "standing", "left", "removed", "waiting", "refused"
+
+
+def whereabouts(alive: Any, arrived: Any, entered: Any, step: Any = None) -> dict[str, Any]:
+    """Who is inside and walking, stands at the target, left by an exit, was removed by an order, waits outside, was refused.
+
+    The only place where this is decided: everybody is in exactly one of the six, each (..., N) bool. `alive` and `arrived` (..., N)
+    bool are of one instant; `entered` (N,) is State.entered, of the same instant or, where `step` (..., 1) says which one that is, of
+    any later one.
+    """
+    late = step is not None  # whoever comes in or is turned away at a step was still outside in the frame of that step
+    came = (entered >= 0) & (entered < step) if late else entered >= 0
+    refused = (entered <= TURNED_AWAY) & (entered > NOBODY) & (entered > TURNED_AWAY - step if late else True)
+    gone = ~alive & ~arrived
+    return {
+        INSIDE: alive & ~arrived,
+        STANDING: alive & arrived,
+        LEFT: ~alive & arrived,
+        REMOVED: gone & came,
+        WAITING: gone & ~came & ~refused & (entered > NOBODY),
+        REFUSED: gone & refused,
+    }
+
+
+@pytree
+class Journeys:
+    """What there is to do at goals, and in which order; the laws are in the room journeys."""
+
+    first: Array  # (J,) int32, stage with which each journey begins
+    following: Array  # (S,) int32, stage after each; -1 where the journey ends
+    rule: Array  # (S,) int32, how one of the options is chosen (journeys.Rule)
+    options: Array  # (S, B) int32, goals; -1 pads
+    weights: Array  # (S, B), how often each is taken where chance decides
+    wanted: Array  # (S,) int32, how many options are on each one's list to visit
+    patience: Array  # (S,) s, after which somebody on the way goes on to the next stage; inf never does
+    rethink: Array  # (S,) s, after which somebody on the way chooses again; inf never does
+    crossed: Array  # (G,) bool, a goal that is reached by going over one of its edges
+    until: Array  # (G, U) s, times at which those who wait at a goal may go; inf pads, NaN where they may at any time
+    stop: Array  # (G,) int32, index into `stops`; -1 has nothing there
+    headway: Array  # (G,) s, between two who go through a line where people queue for it; 0 for other goals
+    queue: Array  # (G,) bool, whether the places of a goal are taken from the last to the first
+    tail: Array  # (G,) int32, the last of the places of a goal; -1 has none
+    places: Array  # (P, 2) m
+    place_goal: Array  # (P,) int32, whose place it is
+    ahead: Array  # (P,) int32, the place before it in a queue; -1 for the first and in waiting areas
+    lengths: Array  # (G * Z, rows, columns) m, way to each goal from the nodes of World.ways
+    stops: tuple[str, ...] = static(default=())  # names in Params.stops
 
 
 @pytree
@@ -67,6 +158,7 @@ class World:
     goal_reach: Array  # (G,) m, arrival distance of a target; an exit is left by crossing it
     ways: Array  # (G * Z, 3, rows, columns): unit vector towards the goal, for each size; 1 where it is in plain sight, -1 at walls
     ways_cell: Array  # () m, spacing of the nodes of `ways`; node (0, 0) lies at `lower`
+    journeys: Journeys | None = None  # where goals are just walked to there are none
     # (Z - 1,) m: radius from which on a body has the next of Z sizes; people of one size fit through the same doors
     ways_sizes: Any = dataclasses.field(default_factory=lambda: np.zeros((0,)))
     # (entries,) int32: wall features near each cell of a raster, cell after cell
@@ -75,6 +167,12 @@ class World:
     near_walls_cells: Any = dataclasses.field(default_factory=lambda: np.zeros((2, 1, 1), np.int32))
     near_walls_most: int = static(default=0)  # entries of the fullest cell
     near_walls_reach: float = static(default=0.0)  # m; features this near each cell of the box are listed; 0: there is no table
+    # (O, 2, 2) m: stretches of the outline where an exit is instead of a wall, inside to the left; (O,) int32: that exit
+    outlets: Any = dataclasses.field(default_factory=lambda: np.zeros((0, 2, 2)))
+    outlet_goal: Any = dataclasses.field(default_factory=lambda: np.zeros((0,), np.int32))
+    # (A, E, 2, 2) m: edges of each zone, sorted by name and padded as `goals`; (A, 2) unit: which way stairs go up, else zero
+    zones: Any = dataclasses.field(default_factory=lambda: np.zeros((0, 1, 2, 2)))
+    zone_up: Any = dataclasses.field(default_factory=lambda: np.zeros((0, 2)))
     lower: tuple[float, float] = static(default=(0.0, 0.0))  # m, corner of the box
     size: tuple[float, float] = static(default=(1.0, 1.0))  # m
     periodic: bool = static(default=False)  # opposite sides are joined; walls go on beyond them (see geometry.wall_arrays)

@@ -7,20 +7,23 @@ from typing import Self
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from crowdlab import commands as orders
 from crowdlab.abreast import count, each, first_rows, fold
-from crowdlab.arithmetic import Vector, where
+from crowdlab.arithmetic import Vector, rounded, where
 from crowdlab.commands import CommandQueue
 from crowdlab.forces import base
 from crowdlab.guards import examine
-from crowdlab.journeys import arrive
+from crowdlab.journeys import approaching, arrive, has_begun, intents, proceed
 from crowdlab.limits import cap, separate
 from crowdlab.neighbours import Grid, NeighbourList, Neighbours, make_list, measure, tie_directions
 from crowdlab.observe import OBSERVABLES
-from crowdlab.params import Params, pytree
+from crowdlab.params import Params
 from crowdlab.state import Array, Health, State, World
+from crowdlab.trees import pytree
+from crowdlab.zones import paced
 
 
 @pytree
@@ -31,13 +34,25 @@ class Frames:
     velocity: Array  # (F, N, 2) m/s
     heading: Array  # (F, N, 2) unit
     alive: Array  # (F, N) bool
+    intent: Array  # (F, N) int8, what each wants: a state.Intent
     step: Array  # (F,) int32
+    closed: Array  # (F,) int32, which doors are closed, as State.closed
 
     @classmethod
-    def of(cls, state: State) -> Self:
+    def of(cls, state: State, params: Params, world: World) -> Self:
         """One instant, without the leading axis."""
         turned = {name: getattr(state, name).T for name in ("position", "velocity", "heading")}
-        return cls(**turned, alive=state.alive, step=state.step)
+        return cls(**turned, alive=state.alive, intent=intents(state, params, world), step=state.step, closed=state.closed)
+
+    @classmethod
+    def at_start(cls, state: State, params: Params, world: World) -> Self:
+        """The frame of a state from which a run starts; with the leading axis, in NumPy."""
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[None], _instant(state, params, world))
+
+
+@jax.jit
+def _instant(state: State, params: Params, world: World) -> Frames:
+    return Frames.of(state, params, world)
 
 
 @pytree
@@ -53,12 +68,14 @@ class Run:
 def step(
     state: State, params: Params, world: World, listed: NeighbourList, grid: Grid | None, queue: CommandQueue, key: Array
 ) -> tuple[State, Health]:
-    """One time step on one screen: orders, neighbours, forces, cap, motion, overlaps, guards, arrivals.
+    """One time step on one screen: orders, next goals, neighbours, forces, cap, motion, overlaps, guards, arrivals.
 
     Everybody reads the old state and all are written together. Randomness comes from `fold_in(key, state.step)`, so a run cut
     into chunks equals one long run. With keys (R,) the rows are those of R runs abreast.
     """
-    old = orders.apply(queue, with_people(state, params))
+    old = proceed(orders.apply(queue, state, world), params, world, key)
+    walkers = at_full_speed(old, params, world)  # limits of speed are those of who walks, for who stands and is pushed too
+    old = wishing(walkers, params, world)
 
     def felt(now: State, near: Neighbours) -> tuple[Vector, Array]:
         return cap(base.total(params, now, near, world), params.limits, grid)
@@ -67,21 +84,37 @@ def step(
     push, capped = felt(old, near)
 
     def again(now: State) -> Vector:  # the first place that a motion asks for is where `push` is known already
-        return push if now is old else felt(now, measure(listed, now, world, grid))[0]
+        if now is walkers:
+            return push
+        now = now.with_(desired_speed=old.desired_speed)
+        return felt(now, measure(listed, now, world, grid))[0]
 
     draws = grid is None or grid.with_noise
-    moved = params.motion(old, again, world, fold(key, old.step) if draws else None)
+    moved = params.motion(walkers, again, world, fold(key, old.step) if draws else None)
+    moved = moved.with_(desired_speed=old.desired_speed)
     moved, shift = separate(moved, params.limits, listed, world, grid)
-    health = examine(old, moved, push, near, params, listed, world, capped=capped, shift=shift, runs=count(key))
-    return arrive(moved, old.position, world), health
+    stray = params.motion.stray(walkers)
+    health = examine(old, moved, push, near, params, listed, world, capped=capped, shift=shift, stray=stray, runs=count(key))
+    return arrive(moved, old.position, params, world), health
 
 
-def with_people(state: State, params: Params) -> State:
-    """The state with each person's own numbers as the parameters have them now; who has not begun to walk wants to stand."""
-    dtype = state.position.dtype
-    begun = state.step.astype(dtype) * params.motion.dt >= jnp.asarray(params.people.pre_movement, dtype)
-    speed = jnp.where(begun, jnp.asarray(params.people.desired_speed, dtype), 0.0)
-    return state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape))
+def with_people(state: State, params: Params, world: World) -> State:
+    """The state with each person's own numbers as the parameters have them now, and here. Of those who are not there nothing is kept."""
+    return wishing(at_full_speed(state, params, world), params, world)
+
+
+def at_full_speed(state: State, params: Params, world: World) -> State:
+    """The state with the speed at which each would walk here."""
+    speed = jnp.asarray(params.people.desired_speed, state.position.dtype)
+    return paced(state.with_(desired_speed=jnp.broadcast_to(speed, state.desired_speed.shape)), params.zones, world)
+
+
+def wishing(walkers: State, params: Params, world: World) -> State:
+    """The state with the speed that each wants now: who has not begun to walk wants to stand, who has come to his place too."""
+    speed = jnp.where(~walkers.alive | has_begun(walkers, params), walkers.desired_speed, 0.0)
+    if world.journeys is not None:
+        speed = rounded(speed * approaching(walkers, params, world))
+    return walkers.with_(desired_speed=speed)
 
 
 def observed(
@@ -140,7 +173,7 @@ def rollout(
     @lean
     def save(state: State, listed: NeighbourList) -> Saved:
         near = measure(listed, state, world, grid)  # compiled away when nothing is observed
-        return Frames.of(state), observed(observe, state, near, world, params, runs)
+        return Frames.of(state, params, world), observed(observe, state, near, world, params, runs)
 
     def frames_of_one_list(start: Begun, _: None, many: int = per_list // every) -> tuple[Begun, Saved]:
         def frame(going: Going, _: None) -> tuple[Going, Saved]:
@@ -158,7 +191,7 @@ def rollout(
         going = walk(relist(*going[:2]), rest) if rest else going
         return going[:2], save(going[0], going[2])
 
-    start = _in_the_box(with_people(state, params), world), Health.good(runs)
+    start = _in_the_box(with_people(state, params, world), world), Health.good(runs)
     if per_list < every:
         end, saved = lax.scan(frame_of_many_lists, start, None, length=frames)
         return Run(frames=saved[0], series=saved[1], final=end[0], health=end[1])

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from crowdlab.arithmetic import Field, Vector, cross, dot, ordered_sum, root, rounded, take
-from crowdlab.params import pytree
 from crowdlab.state import Array, World
+from crowdlab.trees import pytree
 
 ON_END = 1e-5  # m; a foot this near an end belongs to both neighbours, and the weights keep the second copy from counting
 SMALLEST = 1e-6  # m; distances are floored here so that gradients stay finite

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,31 @@ CHROMIUM_FLAGS = (
 
 
 MAPS = 20_000  # of the 65 530 that Linux allows a process; each compiled loop takes about 800, and a process that wants more dies
+
+
+# A third of the compiling (a run of two_rooms: 4 s of a processor, not 15), steps take twice as long, and what the shapes of a program are
+# shows in the last bits.
+QUICK = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+
+
+class Compiling:
+    """How programs are compiled: as users do where the bits or long runs are asked for, and for notebooks, whose numbers are kept."""
+
+    def __init__(self, asked: str) -> None:
+        as_users = re.search(r"\b(bits|slow)\b", re.sub(r"not \w+", "", asked))
+        self.flags = os.environ.setdefault("XLA_FLAGS", "" if as_users else QUICK)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Before the kernel of a notebook is started, or a test that needs other programs than there are."""
+        os.environ["XLA_FLAGS"] = "" if item.path.suffix == ".ipynb" else self.flags
+        if self.flags == QUICK and item.get_closest_marker("bits"):
+            pytest.skip("the same bits are promised of programs that are compiled as users do: pytest -m bits")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before JAX looks at its flags."""
+    config.pluginmanager.register(Compiling(config.option.markexpr))
 
 
 @pytest.fixture(autouse=True)

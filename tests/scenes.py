@@ -97,6 +97,7 @@ def make_state(
         goal=spread(goal, np.int32),
         alive=spread(alive, bool),
         arrived=spread(-1, np.int32),
+        entered=spread(0, np.int32),
         step=jnp.zeros((), jnp.int32),
     )
 

@@ -18,6 +18,7 @@ PACKAGE = ROOT / "crowdlab"
 ROOMS = (
     "errors",
     "cache",
+    "trees",
     "params",
     "arithmetic",
     "abreast",
@@ -26,6 +27,7 @@ ROOMS = (
     "geometry",
     "walls",
     "navigation",
+    "zones",
     "neighbours",
     "forces",
     "integrate",

@@ -70,6 +70,21 @@ def test_far_walls_are_many_and_far() -> None:
     assert (np.sort(walls[..., 0].min(-1))[:200] < crowd.places(100, 2.0)[:, 0].min() - 10).all()
 
 
+@pytest.mark.parametrize("density", [1.0, 2.0])
+def test_columns_take_the_places_of_people(density: float) -> None:
+    """A plan of 1 000 walls and 500 people who touch none of them, with as many people and columns together per area as without."""
+    empty, task = (Task(people=500, density=density, columns=columns) for columns in (0, 125))
+    scenario = build(crowd.scenario(task))
+    assert len(scenario.world.walls) == 4 + 1000
+    assert crowd.hall(task) == crowd.hall(empty)
+    people, columns = np.asarray(scenario.state.position).T, np.array(crowd.scenario(task)["world"]["obstacles"])
+    apart = np.hypot(*(people[:, None] - columns.mean(1)).transpose(2, 0, 1))
+    assert people.shape == (500, 2)
+    assert apart.min() > 2 * crowd.RADIUS
+    among = 500 + (columns.mean(1)[:, 0] < people[:, 0].max()).sum()
+    assert among / people[:, 0].max() == pytest.approx(500 / crowd.places(500, density)[:, 0].max(), rel=0.03)
+
+
 def test_the_others_stand_where_they_stood() -> None:
     whole, fewer = (crowd.scenario(task) for task in (Task(people=100), Task(people=100, absent=90)))
     assert fewer["world"] == whole["world"]

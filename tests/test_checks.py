@@ -1,5 +1,6 @@
 """What is refused before the first step, by every way to run."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +15,9 @@ from crowdlab import checks
 from crowdlab import params as numbers
 from crowdlab.abreast import peoples
 from crowdlab.errors import CrowdlabError, NonFiniteError, ParamError, RunError
-from crowdlab.scenario import Scenario
+from crowdlab.scenario import Scenario, load
 from crowdlab.simulation import chunks, simulate
-from crowdlab.state import State
+from crowdlab.state import State, Trip
 
 KEY = jax.random.key(0)
 
@@ -98,10 +99,10 @@ def test_steps_that_cannot_be_counted(way: Callable[..., None], step: Any, words
         way(make_scenario(scene.world, scene.state.with_(step=jnp.asarray(step)), scene.params))
 
 
-WHOLE = ("id", "group", "goal", "arrived")
+WHOLE = ("id", "group", "goal", "arrived", "entered")
 
 
-@pytest.mark.parametrize("field", [field.name for field in peoples(State)])
+@pytest.mark.parametrize("field", [field.name for field in peoples(State) if field.name != "trip"])
 def test_arrays_of_another_kind_or_length(field: str, scene: Scenario) -> None:
     right = getattr(scene.state, field)
     kinds = [jnp.int8, jnp.float32] if field in WHOLE else [jnp.int32, jnp.float16]
@@ -109,6 +110,21 @@ def test_arrays_of_another_kind_or_length(field: str, scene: Scenario) -> None:
         where = "position" if field == "id" and np.shape(wrong) != right.shape else field  # the ids say how many people there are
         with pytest.raises(CrowdlabError, match=rf"scene: (state\.{where} is|its people were placed in)"):
             checks.check_start("scene", scene.state.with_(**{field: wrong}), scene.world)
+
+
+def test_trips_belong_to_journeys_and_their_stages(scene: Scenario) -> None:
+    with pytest.raises(CrowdlabError, match=r"scene: the state has a trip, the world no journeys"):
+        checks.check_start("scene", scene.state.with_(trip=Trip.begun(scene.state.goal)), scene.world)
+    shop = load("shop")
+    with pytest.raises(CrowdlabError, match="the state has no trip"):
+        checks.check_start("shop", shop.state.with_(trip=None), shop.world)
+    stage = shop.state.trip.stage
+    for wrong, words in (
+        (stage.at[3].set(9), "agent 3 has the trip.stage 9"),
+        (stage[:2], r"state\.trip\.stage is int32 of shape"),
+    ):
+        with pytest.raises(CrowdlabError, match=words):
+            checks.check_start("shop", shop.state.with_(trip=shop.state.trip.with_(stage=wrong)), shop.world)
 
 
 @EVERY_WAY
@@ -119,6 +135,11 @@ def test_who_starts_where_steps_are_lost_in_rounding_is_named(way: Callable[...,
     ) as error:
         way(make_scenario(scene.world, state, scene.params))
     assert error.value.place == (3, -1700)
+    far = dataclasses.replace(make_scenario(scene.world, state, scene.params), origin=(5e5, 5.6e6))
+    words = r"agent 7 starts at \(500003, 5598300\) m at step 0, so far from the origin \(500000, 5600000\) m that"
+    with pytest.raises(RunError, match=words) as error:
+        way(far)
+    assert error.value.place == (500_003, 5_598_300)
     checks.check_near("scene", state.with_(alive=jnp.array([True, False])), 0.001)
     checks.check_near("scene", state, 0.0011)
     with jax.enable_x64(True):

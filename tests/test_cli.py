@@ -15,12 +15,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 from crowdlab import cli
 from crowdlab.errors import NonFiniteError
 from crowdlab.record import Recorder, Recording, verify
+from crowdlab.scenario import load
+from crowdlab.simulation import simulate
+from crowdlab.views import EITHER, picture
 
 ROOM = """
 title = "A room with one door"
@@ -109,7 +113,7 @@ def test_run_writes_table_and_summary(ran: tuple[Path, str, str]) -> None:
     folder = ran[0] / "runs" / "room-3"
     summary = json.loads((folder / "summary.json").read_text())
     recording = Recording.open(folder / "recording.sqlite")
-    assert summary["people"] == {"in": 6, "left": 6, "standing": 0, "removed": 0, "inside": 0}
+    assert summary["people"] == {"in": 6, "left": 6, "standing": 0, "removed": 0, "inside": 0, "waiting": 0, "refused": 0}
     arrived = np.sort(recording.people["arrived"]) * 0.002
     assert summary["arrivals"]["first"] == {"value": pytest.approx(arrived[0]), "unit": "s"}
     assert summary["arrivals"]["of_95_percent"] == {"value": pytest.approx(arrived[-1]), "unit": "s"}
@@ -118,8 +122,10 @@ def test_run_writes_table_and_summary(ran: tuple[Path, str, str]) -> None:
         rows = list(csv.DictReader(file))
     assert set(rows[0]) == set(summary["columns"])
     assert summary["columns"]["mean_speed"] == "m/s"
+    assert [row["mean_speed"] == "" for row in rows] == [row["people"] == "0" for row in rows]
+    assert rows[-1]["people"] == "0"
     assert [float(row["time"]) for row in rows] == pytest.approx(recording.times[1:].tolist())
-    assert all(sum(int(row[word]) for word in ("inside", "standing", "left", "removed")) == 6 for row in rows)
+    assert all(sum(int(row[word]) for word in ("inside", "standing", "left", "removed", "waiting", "refused")) == 6 for row in rows)
 
 
 def test_set_is_part_of_what_was_recorded(ran: tuple[Path, str, str]) -> None:
@@ -128,6 +134,7 @@ def test_set_is_part_of_what_was_recorded(ran: tuple[Path, str, str]) -> None:
     assert float(recording.scenario.params.forces["repulsion"].strength) == 2000.0
 
 
+@pytest.mark.bits
 def test_replay_says_the_same_bytes(ran: tuple[Path, str, str]) -> None:
     code, out, err = crowdlab(ran[0], "replay", "runs/room-3/recording.sqlite")
     assert code == 0, err
@@ -216,6 +223,7 @@ def wait_for(path: Path, steps: int, process: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.bits
 def test_kill_9_leaves_every_committed_chunk(tmp_path: Path) -> None:
     (tmp_path / "lasting.toml").write_text(LASTING)
     path = tmp_path / "out" / "recording.sqlite"
@@ -276,7 +284,9 @@ def test_a_run_that_breaks_keeps_what_it_has(
     assert Path("out/measures.csv").exists()
 
 
-def test_stuck_people_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_who_do_not_arrive_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("room.toml").write_text(ROOM)
     assert cli.main(["run", "room.toml", "--out", "out", "--no-html", "--set", "people.desired_speed=0", "--duration", "5.5"]) == 0
@@ -284,11 +294,9 @@ def test_stuck_people_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert err.count("motion.dt = 0.002 s: springs and drags are stable below 0.0013 s where the crowd is dense") == 1
     assert "0 have left, 0 standing at their goal, 0 removed, 6 still inside" in out
     assert "arrivals  none" in out
-    assert re.search(
-        r"agent \d \(visitors\) at \(\d\.\d\d, \d\.\d\d\) m: hardly moved in the last 5 s \(0\.\d\d m\): stuck or blocked", out
-    )
+    assert re.search(r"agent \d \(visitors\) at \(\d\.\d\d, \d\.\d\d\) m: does not walk: the desired speed is 0 m/s", out)
     summary = json.loads(Path("out/summary.json").read_text())
-    assert [one["id"] for one in summary["not_arrived"]] == [0, 1, 2, 3, 4, 5]
+    assert [(one["id"], one["kind"]) for one in summary["not_arrived"]] == [(number, "not walking") for number in range(6)]
     assert summary["arrivals"]["first"] == {"value": None, "unit": "s"}
 
 
@@ -298,7 +306,13 @@ def test_validate_describes_and_says_ok(
     monkeypatch.chdir(tmp_path)
     Path("room.toml").write_text(ROOM)
     assert cli.main(["validate", "room.toml"]) == 0
+    short = capsys.readouterr().out
+    assert "parameter  motion.dt = 0.002 s" in short
+    assert "forces.repulsion.strength" not in short
+    assert "have their usual value (--all prints them); forces: " in short
+    assert cli.main(["validate", "--all", "room.toml"]) == 0
     out = capsys.readouterr().out
+    assert set(short.splitlines()) - set(out.splitlines()) == {line for line in short.splitlines() if "--all" in line}
     assert "24 m² within x 0 to 6 m, y 0 to 4 m; 18.8 m of walls" in out
     assert "visitors: 6 people to exit" in out
     assert "parameter  forces.repulsion.strength = 2000 N" in out
@@ -306,6 +320,18 @@ def test_validate_describes_and_says_ok(
         "motion.dt = 0.002 s; springs and drags are stable below\n    0.00133 s  contact, damping: 5 neighbours, 5 cm deep\n" in out
     )
     assert out.endswith("room: ok\n")
+
+
+def test_picture_shows_a_run_at_its_moment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The PNG of the state that the run has then, also after a prime number of steps; nobody is drawn at none."""
+    (tmp_path / "room.toml").write_text(ROOM)
+    room, out = load(tmp_path / "room.toml"), tmp_path / "pictures"
+    assert cli.main(["picture", str(tmp_path / "room.toml"), "--at", "1.006", "--width", "200", "--out", str(out)]) == 0
+    run = simulate(room, room.params, jax.random.key(room.seed), 503, every=503)
+    assert (out / "room.png").read_bytes() == picture(room, run.final, seconds=1.006, width=200, theme=EITHER).small()
+    for wrong, message in ((["--at", "-1"], "a picture at -1 s: allowed"), (["--width", "5"], "--width 5: allowed are 60 to")):
+        assert cli.main(["picture", str(tmp_path / "room.toml"), *wrong, "--out", str(out)]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_list_and_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -63,7 +63,7 @@ def test_an_unknown_force_is_explained(pair: Path, capsys: pytest.CaptureFixture
 
 
 def test_validate_and_list_print_words_for_people(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["validate", "pair.toml"]) == 0
+    assert cli.main(["validate", "pair.toml", "--all"]) == 0
     out = capsys.readouterr().out
     assert "switches.driving = on\n" in out
     assert "motion.speed_factor = no limit\n" in out
@@ -71,13 +71,16 @@ def test_validate_and_list_print_words_for_people(pair: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "()" not in out
     assert "[1]" not in out
-    assert "mean_speed [m/s]: Mean speed of those in the scene; 0 when nobody is." in out
+    assert "mean_speed [m/s]: Mean speed of those in the scene; NaN when nobody is." in out
 
 
 def test_validate_refuses_what_no_run_would_begin_with(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("fine.toml").write_text(PAIR.replace("dt = 0.01", "dt = 1e-6"))
     assert cli.main(["validate", "fine.toml"]) == 2
     assert "fine: agent 1 starts at (5.5, 3) m at step 0, so far from the origin" in capsys.readouterr().err
+    assert cli.main(["run", "fine.toml", "--duration", "0.001", "--fps", "1000", "--out", "deep/down"]) == 2
+    assert "so far from the origin" in capsys.readouterr().err
+    assert not Path("deep").exists(), "a refused run leaves no folder behind"
 
 
 @pytest.mark.parametrize(

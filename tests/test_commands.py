@@ -28,7 +28,7 @@ def scene() -> Scenario:
     return dataclasses.replace(scenario, groups=("early", "late"))
 
 
-carried_out = jax.jit(apply)
+carried_out = jax.jit(lambda queue, state: apply(queue, state, make_world()))
 
 
 def after(scene: Scenario, *orders: Command, **changes: Any) -> State:
@@ -64,6 +64,7 @@ def test_an_order_is_due_at_its_step_only(step: int, scene: Scenario) -> None:
     jax.tree.map(np.testing.assert_array_equal, state, scene.state)
 
 
+@pytest.mark.bits
 def test_ids_count_and_not_rows(scene: Scenario) -> None:
     state = after(scene, Command(NOW, Kind.PUSH, (1.0, 0.0), agent=2), id=np.array([5, 4, 3, 2, 1, 0], np.int32))
     assert pushed(state) == [3]
@@ -113,14 +114,18 @@ def test_a_queue_doubles_so_that_few_sizes_are_compiled(count: int, room: int) -
     assert (np.asarray(queue.step) == NOW).sum() == count
 
 
+@pytest.mark.bits
 def test_an_empty_queue_changes_nothing(scene: Scenario) -> None:
-    assert apply(CommandQueue.of((), 0), scene.state) is scene.state
+    assert apply(CommandQueue.of((), 0), scene.state, scene.world) is scene.state
     jax.tree.map(np.testing.assert_array_equal, after(scene), scene.state)
 
 
 def test_a_queue_refuses_parameters() -> None:
     with pytest.raises(CommandError, match=r"order at step 3 sets motion\.noise: a queue holds orders to people only"):
         CommandQueue.of([Command(3, Kind.SET, (0.1, 0.0), path="motion.noise")])
+
+
+WRONG: list[Any] = [math.nan, math.inf, None, "a", (1, 2), [[1], [1, 2]]]
 
 
 @pytest.mark.parametrize(
@@ -152,9 +157,30 @@ def test_a_queue_refuses_parameters() -> None:
         (Command(8, Kind.SET, (0.002, 0.0), path="motion.dt"), CommandError, r"motion\.dt counts the time itself"),
         (Command(8, Kind.PUSH, path="motion.dt"), CommandError, r"path 'motion\.dt' belongs to SET only"),
         (Command(8, Kind.PUSH, zone=(1.0, 0.0, -1.0, 2.0)), CommandError, "holds no point"),
-        (Command(8, Kind.PUSH, agent=1.5), CommandError, r"agent 1\.5 .* are counts"),
-        (Command(8, 9), CommandError, "allowed are a kind of SET, GOAL, REMOVE, PUSH"),
-        (Command(8, Kind.PUSH, (1.0,)), CommandError, "two values and a zone of four numbers"),
+        (Command(8, Kind.PUSH, agent=1.5), CommandError, r"agent = 1\.5: allowed are whole numbers"),
+        (Command(8, 9), CommandError, "allowed is a Command of a kind of SET, GOAL, REMOVE, PUSH"),
+        (Command(8, Kind.PUSH, (1.0,)), CommandError, r"value = \(1\.0,\): allowed are two numbers\. Give \(x, y\) in m/s"),
+        *(
+            (Command(step, Kind.REMOVE), CommandError, "order REMOVE at step .*: step = .*: allowed are whole numbers")
+            for step in WRONG
+        ),
+        *(
+            (Command(8, Kind.REMOVE, agent=agent), CommandError, "agent = .* whole numbers. Leave it out for any")
+            for agent in WRONG
+        ),
+        *(
+            (Command(8, Kind.REMOVE, group=group), CommandError, "group = .* whole numbers. Leave it out for any")
+            for group in WRONG
+        ),
+        *((Command(8, Kind.PUSH, (0.0, one)), CommandError, "value = .* allowed are two numbers") for one in WRONG[2:]),
+        (Command(8, Kind.GOAL, ("exit", 0)), CommandError, r"value = \('exit', 0\): .* Goals are 0 to 1 \(goal 0, goal 1\)"),
+        (Command(8, Kind.JOURNEY, ("way", 0)), CommandError, r"value = \('way', 0\): .* There are none"),
+        (Command(8, Kind.SET, ("fast", 0), path="people.desired_speed"), CommandError, r"value = \('fast', 0\)"),
+        (Command(8, Kind.SET, (1.0, 0.0), path=3), CommandError, "path = 3: allowed is the name of a parameter"),
+        (Command(8, Kind.PUSH, 1.0), CommandError, "value = 1.0: allowed are two numbers"),
+        (Command(8, Kind.PUSH, zone=(0.0, 1.0, "a", 2.0)), CommandError, "zone = .*: allowed are four numbers in m"),
+        (Command(8, Kind.PUSH, zone=3.0), CommandError, "zone = 3.0: allowed are four numbers in m"),
+        ((8, Kind.PUSH), CommandError, "allowed is a Command of a kind"),
         (Command(17, Kind.PUSH), CommandError, "the run ends before it, at step 17"),
     ],
 )

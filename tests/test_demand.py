@@ -9,7 +9,10 @@ import pytest
 from scipy import stats
 
 from crowdlab.demand import Body, Distribution, draw
+from crowdlab.demand.groups import shared_out
+from crowdlab.demand.ticks import next_look, tick, to_frame
 from crowdlab.errors import ParamError, ScenarioError
+from crowdlab.geometry import at
 from crowdlab.params import People, spec_of
 from crowdlab.scenario import Scenario, build, variant
 from crowdlab.simulation import simulate
@@ -57,7 +60,7 @@ def test_a_cut_normal_distribution_is_drawn_from_what_is_left() -> None:
 
 
 def test_a_normal_distribution_respects_the_law_of_its_quantity() -> None:
-    values = draw(Distribution(normal=(0.1, 1.0)), 5000, KEY, "speed", SPEED)
+    values = draw(Distribution(normal=(0.1, 1.0), least=0.0), 5000, KEY, "speed", SPEED)
     assert values.min() > 0
     assert abs(draw(Distribution(normal=(1.34, 0.26)), 20_000, KEY, "speed", SPEED).std() - 0.26) < 0.006
 
@@ -223,6 +226,48 @@ def test_groups_keep_off_each_other() -> None:
         crowd(one={"positions": [[5, 5]]}, two={"positions": [[5.1, 5]]})
 
 
+@pytest.mark.parametrize("origin", [(0, 0), (500_000, 5_600_000)])
+@pytest.mark.parametrize(
+    ("line", "walls", "spot", "message"),
+    [
+        ([[10, 4], [10, 4.1]], [], (0, 0), "exit: It is 0.1 m wide, and a body needs 0.5 m. Widen it"),
+        ([[10, 4], [10, 4.499]], [], (0, 0), "exit: It is 0.499 m wide, and a body needs 0.5 m. Widen it"),
+        (
+            [[10, 4], [10, 6]],
+            [[[9.8, 3], [9.8, 7]]],
+            (9.8, 5),
+            "exit: A wall stands 0.2 m before it, at AT, and a body needs 0.5 m. Move",
+        ),
+        ([[9.5, 4], [9.5, 6]], [[[9.6, 4], [9.6, 6]]], (9.6, 4), "exit: It lies nearer to a wall than the radius, at AT: move it"),
+        (
+            None,
+            [[[5, 9.8], [3, 9.8]]],
+            (3, 9.8),
+            "q.queue[2]: It lies 0.1 m from a wall, at AT, and a body needs 0.25 m. Move it 0.15 m",
+        ),
+    ],
+)
+def test_a_goal_without_room_says_what_is_in_its_way(
+    line: Any, walls: Any, spot: Any, message: str, origin: tuple[float, float]
+) -> None:
+    def moved(points: Any) -> Any:
+        return (np.asarray(points, float) + origin).tolist()
+
+    goals: dict[str, Any] = {"exit": {"line": moved(line or [[10, 4], [10, 6]])}}
+    goals |= {} if line else {"q": {"queue": moved([[3, 7.7], [3, 8.7], [3, 9.7]])}}
+    spec = {
+        "world": {"area": moved(ROOM), "walls": [moved(wall) for wall in walls]},
+        "goals": goals,
+        "journeys": {"way": {"stages": [*goals][::-1]}},
+        "groups": {"all": {"positions": moved([[5, 5]]), "journey": "way", "radius": 0.25}},
+    }
+    with pytest.raises(ScenarioError) as caught:
+        build(spec)
+    item, reason = message.replace("AT", at(spot, origin)).split(": ", 1)
+    assert str(caught.value).startswith(f"goals.{item}: unreachable for radius 0.25 m")
+    assert reason in str(caught.value)
+
+
 def test_a_closed_room_is_found_before_the_start() -> None:
     wall = [[6, 0], [6, 10]]
     spec = {
@@ -274,6 +319,22 @@ def test_times_follow_the_law_they_are_drawn_from_whole_and_cut(name: str) -> No
     assert (cut.min(), cut.max()) == pytest.approx((40, 90), abs=1.0)
 
 
+@pytest.mark.parametrize("name", [*(name for name in LAWS if name != "uniform"), "exponential"])
+@pytest.mark.parametrize("side", ["least", "most"])
+@pytest.mark.parametrize("share", [0.5e-3, 2e-3, 0.5])
+def test_no_law_is_cut_without_a_word(name: str, side: str, share: float) -> None:
+    """Where more than a thousandth of it lies beyond what the quantity may be, the cut must be asked for."""
+    numbers, law = {**LAWS, "exponential": (30.0, stats.expon(scale=30.0))}[name]
+    bound = float(law.ppf(share if side == "least" else 1 - share))
+    narrow = WAIT._replace(**{"least": -math.inf, side: bound})
+    if share < 1e-3:
+        draw(Distribution(**{name: numbers}), 2, KEY, "wait", narrow)
+        return
+    with pytest.raises(ScenarioError, match=rf"wait\.{name} = .*: {100 * share:.3g} % of this law .*Give {side} = "):
+        draw(Distribution(**{name: numbers}), 2, KEY, "wait", narrow)
+    draw(Distribution(**{name: numbers}, **{side: bound}), 2, KEY, "wait", narrow)
+
+
 @pytest.mark.parametrize("numbers", [(0.0, 1.0), (-1.0, 1.0), (math.nan, 1.0), (1.0, 0.0), (1.0, math.inf)])
 @pytest.mark.parametrize("name", ["gamma", "weibull"])
 def test_laws_without_a_shape_or_scale_are_refused(name: str, numbers: tuple[float, float]) -> None:
@@ -302,6 +363,12 @@ def test_a_group_is_made_up_of_profiles_as_near_to_the_shares_as_whole_people_al
     assert ((speed > 0.46) & (speed < 0.76)).sum() == 8
     assert ((speed > 1.41) & (speed < 1.54)).sum() == 20
     assert 0 < child[:12].sum() < 12  # in random order
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e308])
+def test_shares_are_shares_whatever_their_scale(scale: float) -> None:
+    kinds = shared_out({"child": scale, "impaired": scale, "over_50": 0.0}, 9, KEY, "groups.all.profiles")
+    np.testing.assert_array_equal(kinds, shared_out({"child": 1.0, "impaired": 1.0, "over_50": 0.0}, 9, KEY, "groups.all.profiles"))
 
 
 @pytest.mark.parametrize(
@@ -346,6 +413,20 @@ def test_a_gaussian_start_is_a_normal_distribution_without_overlap() -> None:
         crowd(all={"count": 1, "gaussian": {"centre": [5.0, 5.0], "deviation": 0.0}})
 
 
+@pytest.mark.parametrize(
+    ("centre", "message"),
+    [
+        ([math.nan, 5.0], r"centre\[0\] = \[nan, 5.0\]: allowed are finite numbers in m"),
+        ([5.0, math.inf], r"centre\[0\] = \[5.0, inf\]: allowed are finite numbers in m"),
+        ([5.0, 1e20], r"centre: a corner at 1e\+20 m"),
+        ([10.5, 5.0], r"centre: \(10.5, 5\) m lies outside the walkable area. Move it"),
+    ],
+)
+def test_a_gaussian_start_has_its_centre_where_people_walk(centre: list[float], message: str) -> None:
+    with pytest.raises(ScenarioError, match=rf"^groups\.all\.gaussian\.{message}"):
+        crowd(all={"count": 3, "gaussian": {"centre": centre, "deviation": 1.0}})
+
+
 def test_nobody_walks_before_the_own_time() -> None:
     """RiMEA guideline (2016), test 5: everybody stands until their pre-movement time is over, and walks from then on."""
     scenario = crowd(all={"positions": [[2, 3], [2, 5], [2, 7]], "goal": "door", "pre_movement": [0, 0.25, 0.5]})
@@ -357,3 +438,35 @@ def test_nobody_walks_before_the_own_time() -> None:
         # From rest: v0 (t - tau (1 - exp(-t / tau))).
         t = time[time > start] - start
         np.testing.assert_allclose(moved[time > start, person], 1.34 * (t - 0.5 * (1 - np.exp(-t / 0.5))), atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("per_second", "dt", "most", "programs"),  # pieces for each gap between frames and looks
+    [
+        (10, 0.002, 1, 1),
+        (5, 0.01, 1, 1),
+        (2.5, 0.01, 1, 1),
+        (8, 0.002, 3, 4),
+        (12, 0.002, 2.2, 4),
+        (30, 0.01, 1.4, 2),
+        (24, 0.001, 1.7, 4),
+    ],
+)
+def test_pieces_between_frames_and_looks_are_few_and_so_are_programs(
+    per_second: float, dt: float, most: float, programs: int
+) -> None:
+    every, watch = round(1 / (per_second * dt)), tick(dt)
+    steps = 20 * math.lcm(every, watch)
+    now, pieces, frames = 0, set(), []
+    begun = []
+    while now < steps:
+        ahead, stride, due = to_frame(next_look(now, dt) - now, now % every, every, watch)
+        begun.append(now)
+        pieces.add((ahead, stride))
+        frames += range(now + stride, now + ahead + 1, stride) if due else []
+        now += ahead
+    assert frames == list(range(every, steps + 1, every))
+    looks = range(0, steps, watch)
+    assert set(looks) <= set(begun)
+    assert len(begun) <= most * len({*looks, *frames})
+    assert len(pieces) <= programs

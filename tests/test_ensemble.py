@@ -53,7 +53,9 @@ def same(many: Run, number: int, one: Run) -> None:
 
 
 @pytest.mark.parametrize("cells", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.bits
 def test_each_run_is_the_one_that_it_would_be_alone(cells: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    observed = OBSERVED[2:3] if cells else OBSERVED
     monkeypatch.setattr(room, "FEW", 0 if cells else 300)
     monkeypatch.setattr("crowdlab.planning.FEW", 0 if cells else 300)
     scenario, keys = scene(), jax.random.split(jax.random.key(3), 5)
@@ -65,16 +67,20 @@ def test_each_run_is_the_one_that_it_would_be_alone(cells: bool, monkeypatch: py
     quiet = numbers.replace(quiet, "motion.noise", jnp.asarray(0.0, jnp.float32))
     faster = numbers.replace(faster, "limits.separation", jnp.asarray(0.4, jnp.float32))
     params = [scenario.params, faster, quiet, scenario.params, own]
+    if cells:  # what differs from parameter to parameter does so without cells too; each program costs seconds
+        keys, states, params = keys[:2], states[:2], params[:2]
+    runs = len(params)
     assert (ensemble.plan_for_all(scenario, list(zip(params, states, strict=True))).half > 0) is cells
-    many = simulate_many(scenario, keys, 60, params=params, states=states, every=20, observe=OBSERVED)
-    assert many.frames.position.shape == (5, 3, 14, 2)
-    assert {name: values.shape for name, values in many.series.items()} == dict.fromkeys(OBSERVED, (5, 3))
+    many = simulate_many(scenario, keys, 60, params=params, states=states, every=20, observe=observed)
+    assert many.frames.position.shape == (runs, 3, 14, 2)
+    assert {name: values.shape for name, values in many.series.items()} == dict.fromkeys(observed, (runs, 3))
     assert not np.asarray(many.frames.alive)[1, :, 5:].any()
-    for number in range(5):
+    for number in range(runs):
         alone = make_scenario(scenario.world, states[number], params[number])
-        same(many, number, simulate(alone, None, keys[number], 60, every=20, observe=OBSERVED))
+        same(many, number, simulate(alone, None, keys[number], 60, every=20, observe=observed))
 
 
+@pytest.mark.bits
 def test_groups_and_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, keys = scene(8), jax.random.split(jax.random.key(1), 5)
     whole = simulate_many(scenario, keys, 24, every=4, observe=OBSERVED)
@@ -87,6 +93,7 @@ def test_groups_and_pieces_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> Non
             np.testing.assert_array_equal(one, other, err_msg=jax.tree_util.keystr(path))
 
 
+@pytest.mark.bits
 def test_a_plan_that_is_too_small_is_enlarged(monkeypatch: pytest.MonkeyPatch) -> None:
     scenario, keys = scene(12), jax.random.split(jax.random.key(2), 3)
     right = simulate_many(scenario, keys, 10, every=10)
@@ -106,6 +113,7 @@ def test_hardly_anybody(people: int) -> None:
     assert none.frames.position.shape == (2, 0, people, 2)
 
 
+@pytest.mark.bits
 def test_a_run_that_breaks_is_named_as_if_alone() -> None:
     calm, keys = scene(3, **{"motion.noise": 0.0}), jax.random.split(jax.random.key(4), 3)
     hard = numbers.replace(calm.params, "limits.step_ratio", jnp.asarray(1e-3, jnp.float32))

@@ -35,7 +35,7 @@ each_force = pytest.mark.parametrize("name", sorted(FORCES))
 
 def _terms(params: Params, state: State, world: World, seed: int = 0) -> tuple[dict[str, jax.Array], jax.Array]:
     """Every force apart and the sum of all, (2, N) m/s^2."""
-    state = with_people(state, params)
+    state = with_people(state, params, world)
     near, _ = find(state, world, None, jax.random.key(seed))
     return base.by_name(params, state, near, world), base.total(params, state, near, world).stacked
 
@@ -303,7 +303,7 @@ def gradients(params: Params, state: State, world: World) -> dict[str, Any]:
         near, _ = find(moved, world, None, jax.random.key(0))
         return (weights * Vector.of(force(moved, near, world)).stacked).sum()
 
-    state = with_people(state, params)
+    state = with_people(state, params, world)
     own = {f: getattr(state, f) for f in ("position", "velocity", "radius", "social_radius", "mass", "desired_speed", "heading")}
     return {name: jax.value_and_grad(felt, argnums=(0, 1))(force, own) for name, force in params.forces.items()}
 
@@ -318,7 +318,7 @@ def test_hard_places_are_finite(name: str, braking: float) -> None:
 
 def test_compiled_equals_plain() -> None:
     params, state, world = make_params(tuple(FORCES)), crowd(), surroundings()
-    state = with_people(state, params)
+    state = with_people(state, params, world)
     near = jax.jit(lambda: find(state, world, None, jax.random.key(0))[0])()
     compiled, plain = terms(params, state, world)[0], base.by_name(params, state, near, world)
     for name in FORCES:
@@ -342,6 +342,7 @@ def test_every_parameter_vmaps_over_its_range() -> None:
         np.testing.assert_allclose(value, one, rtol=1e-5, atol=1e-5 * float(jnp.abs(one).max()))
 
 
+@pytest.mark.bits
 def test_one_number_for_all_gives_the_bits_of_one_for_each() -> None:
     """XLA would divide by a scalar otherwise than by an array; the same run beside others has the array."""
     place = np.random.default_rng(4).uniform((-3.0, 0.1), (4.9, 4.0), (64, 2))

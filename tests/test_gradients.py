@@ -100,15 +100,14 @@ def test_slopes_of_a_run_are_central_differences(x64: None) -> None:
 
 
 @SLOW
-@pytest.mark.parametrize("refresh", [3, 50])
-def test_slopes_with_an_exit_orders_and_observables(x64: None, refresh: int) -> None:
+def test_slopes_with_an_exit_orders_and_observables(x64: None) -> None:
     orders = (
         Command(10, Kind.PUSH, (0.3, 0.1), agent=3),
         Command(20, Kind.GOAL, (1, 0), agent=2),
         Command(25, Kind.REMOVE, agent=8),
     )
     scene = hard(near=[(1.9, 0.5), (1.9, 1.5)], leaves=True)
-    grid = GRID._replace(half=2, refresh=refresh)
+    grid = GRID._replace(half=2, refresh=3)
     compare(scene, grid=grid, steps=50, every=25, orders=orders, observe=("mean_speed", "kinetic_energy"))
 
 
@@ -170,6 +169,7 @@ def test_an_angle_has_a_slope_straight_ahead_too(pick: Callable[..., float]) -> 
 # The public way
 
 
+@pytest.mark.bits
 def test_a_gradient_is_that_of_the_run_that_simulate_gives() -> None:
     world, params, state = hard(noise=0.0)
     scenario = make_scenario(world, state, params)

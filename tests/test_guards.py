@@ -147,6 +147,7 @@ def test_who_walks_to_where_steps_are_lost_in_rounding() -> None:
     assert "a longer motion.dt or double precision" in str(found)
 
 
+@pytest.mark.bits
 def test_no_error_hangs_on_how_a_run_is_cut() -> None:
     friction = {f"forces.{name}.friction": 2.4e7 for name in ("contact", "wall_contact")}
     whole = caught(dense(**friction), UnstableError, 200)
@@ -192,11 +193,11 @@ def test_a_healthy_crowd_is_left_alone(name: str, speed: float) -> None:
     assert 0.001 < float(run.health.step_ratio) < 1
 
 
-@SLOW
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_every_shipped_scenario_is_left_alone(name: str) -> None:
     scenario = load(name)
-    run = simulate(scenario, None, jax.random.key(scenario.seed), 8000, every=1000)
+    steps = 8000 if scenario.state.id.size <= 200 else 1000  # a large crowd is followed to its end where its times are asked for
+    run = simulate(scenario, None, jax.random.key(scenario.seed), steps, every=1000)
     assert float(run.health.step_ratio) < 0.5
     assert float(run.health.strain) < 0.5
 

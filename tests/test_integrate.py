@@ -124,10 +124,21 @@ def smooth(kind: str) -> tuple[Params, State, World]:
 @jax.jit
 def after(params: Params, state: State, world: World, steps: jax.Array) -> tuple[jax.Array, jax.Array]:
     key, queue = jax.random.key(0), CommandQueue.of((), 0)
-    state = with_people(state, params)
+    state = with_people(state, params, world)
     listed, _ = make_list(state, world, None, tie_directions(state.id, key))
     end = jax.lax.fori_loop(0, steps, lambda _, now: step(now, params, world, listed, None, queue, key)[0], state)
     return end.position, end.velocity
+
+
+@each_motion
+def test_who_stands_is_pushed_as_who_walks(kind: str, x64: None) -> None:
+    """However fast walking may be limited: by the own speed, not by what somebody wants at the moment."""
+    changes = {"people.pre_movement": [9.0, 0.0], "motion.speed_factor": 1.1, "motion.dt": 0.01}
+    params = make_params(("repulsion",), changes, motion=kind)
+    end = run(make_world(), params, make_state([(-0.3, 0.0), (0.3, 0.0)]), 100, every=100).final
+    assert end.desired_speed.tolist() == [0.0, 1.34]
+    np.testing.assert_allclose(end.position[0], -end.position[0, ::-1], rtol=1e-12)
+    assert end.position[0, 1] > 0.7
 
 
 @each_motion
@@ -183,6 +194,7 @@ def test_steps_on_both_sides_of_the_declared_limits(kind: str, share: float, x64
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=pytest.mark.slow if kind == "explicit_euler" else ()) for kind in sorted(MOTIONS)[:-1]]
 )
+@pytest.mark.bits
 def test_neither_lists_nor_pieces_change_a_bit(kind: str) -> None:
     generator = np.random.default_rng(7)
     place = np.stack(np.meshgrid(np.arange(6) * 0.5, np.arange(4) * 0.5), -1).reshape(-1, 2) + generator.uniform(
@@ -257,6 +269,7 @@ def test_noise_scales_with_the_root_of_the_step(kind: str) -> None:
 
 
 @each_motion
+@pytest.mark.bits
 def test_noise_goes_by_id(kind: str) -> None:
     order = np.random.default_rng(0).permutation(CROWD)
     motion = walking(kind, dt=0.01, noise=0.3)

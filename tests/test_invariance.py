@@ -140,6 +140,7 @@ def test_a_calm_scene_stays_turned_for_a_thousand_steps(turn: Move, x64: None) -
     [("grid", "float32"), ("few", "float32"), ("all", "float32"), ("all", "float64")],
     indirect=["pick"],
 )
+@pytest.mark.bits
 def test_permutation_by_id(chosen: str, pick: Pick) -> None:
     """In other rows the same people, some of them on one point, walk to the same bits: sums and draws go by id."""
     world, state = scene()
@@ -178,6 +179,7 @@ def test_the_list_is_all_against_all_with_the_same_reach(pick: Pick) -> None:
 
 
 @pytest.mark.parametrize("rubbish", [0.0, math.nan, math.inf, 1e30])
+@pytest.mark.bits
 def test_dead_rows_change_nothing(rubbish: float) -> None:
     world, state = scene()
     expected = far(world, state)
@@ -188,6 +190,7 @@ def test_dead_rows_change_nothing(rubbish: float) -> None:
     np.testing.assert_array_equal(far(world, inside), expected)
 
 
+@pytest.mark.bits
 def test_padding_changes_nothing(pick: Pick) -> None:
     world, state = scene()
     few = jax.tree.map(lambda leaf: leaf[..., :PEOPLE] if leaf.ndim else leaf, state)
@@ -198,6 +201,7 @@ def test_padding_changes_nothing(pick: Pick) -> None:
         np.testing.assert_array_equal(getattr(padded.frames, name)[:, :PEOPLE], getattr(tight.frames, name))
 
 
+@pytest.mark.bits
 def test_dead_rows_stay_as_they_are() -> None:
     world, state = scene()
     final = run(world, numbers(noise=0.5), state, SHORT).final
@@ -205,6 +209,7 @@ def test_dead_rows_stay_as_they_are() -> None:
         np.testing.assert_array_equal(getattr(final, name)[..., PEOPLE:], getattr(state, name)[..., PEOPLE:])
 
 
+@pytest.mark.bits
 def test_room_for_one_is_room_for_many(pick: Pick) -> None:
     """Whoever has one neighbour and one wall feels the same to the bit where there is room for no more, each with their own numbers."""
     generator = np.random.default_rng(6)
@@ -228,6 +233,7 @@ def test_room_for_one_is_room_for_many(pick: Pick) -> None:
 MEMBERS, LONGER = 64, 100  # half a second in a dense crowd: later on chaos separates what rounding has told apart
 
 
+@pytest.mark.bits
 def test_a_batch_is_its_members_one_by_one(pick: Pick) -> None:
     world, state = scene()
     params, queue = numbers(noise=0.2), CommandQueue.of((), 0)
@@ -244,6 +250,7 @@ def test_a_batch_is_its_members_one_by_one(pick: Pick) -> None:
 
 
 @pytest.mark.parametrize("pick", ["float32", pytest.param("float64", marks=pytest.mark.slow)], indirect=True)
+@pytest.mark.bits
 def test_without_compiling_the_same_bytes(pick: Pick) -> None:
     """Two who touch each other and a wall, with noise; one of them crosses a target and another row is dead."""
     state = make_state([(0.0, 0.2), (0.45, 0.3), (0.2, 0.2)], (0.5, -0.1), goal=0, alive=[True, True, False])
@@ -258,6 +265,7 @@ def test_without_compiling_the_same_bytes(pick: Pick) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.bits
 def test_the_key_decides_and_nothing_else_does(pick: Pick) -> None:
     world, state = scene()
     first, again, other = (

@@ -163,6 +163,7 @@ def crowd() -> tuple[World, State, Params]:
     return world, state, make_params(None, changes)
 
 
+@pytest.mark.bits
 def test_with_limits_neither_lists_nor_pieces_change_a_bit() -> None:
     world, state, params = crowd()
     scenario = make_scenario(world, state, params)

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scenes import make_params, make_scenario, make_state, make_world
 
 from crowdlab import measures, report, simulate
+from crowdlab.commands import Command, Kind
 from crowdlab.errors import MeasureError
 from crowdlab.measures import Tracks
 from crowdlab.record import Recorder, Recording
@@ -63,6 +64,7 @@ def for_pedpy(tracks: Tracks, frames_per_second: float) -> pedpy.TrajectoryData:
     return pedpy.TrajectoryData(pd.DataFrame({"id": person, "frame": frame, "x": x, "y": y}), frame_rate=frames_per_second)
 
 
+@pytest.mark.bits
 def test_run_and_recording_are_the_same_tracks(room: Scenario, seen: Tracks) -> None:
     run = simulate(room, None, jax.random.key(1), STEPS, every=EVERY, observe=WATCHED)
     again = Tracks.of_run(run, room)
@@ -105,11 +107,25 @@ def test_pressure_and_overlap_are_those_of_the_loop(recorded: Recording, seen: T
     assert (measures.overlaps(seen).deepest[1:] <= recorded.series["largest_overlap"] + 1e-6).all()
 
 
+def test_pressure_knows_of_doors_and_of_what_was_set_on_the_way(room: Scenario) -> None:
+    spec = {**room.source, "doors": {"gate": {"line": [[8, 1.5], [8, 2.5]], "opens": [4.0]}}, "motion": {"dt": 0.01}}
+    shut = build(spec, name="shut")
+    softer = [Command(step=300, kind=Kind.SET, path="forces.wall_contact.compression", value=(3e4, 0.0))]
+    run = simulate(shut, None, jax.random.key(1), 600, every=20, observe=WATCHED, commands=softer)
+    seen = Tracks.of_run(run, shut, commands=softer)
+    pressure = np.nan_to_num(measures.contact_pressure(seen, shut)).max(1)[1:]
+    assert_allclose(pressure, run.series["largest_contact_pressure"], rtol=1e-4, atol=1e-2)
+    assert len(set(seen.closed.tolist())) == 2  # type: ignore[union-attr]
+    for without in (dataclasses.replace(seen, settings=()), dataclasses.replace(seen, closed=None)):
+        assert np.abs(np.nan_to_num(measures.contact_pressure(without, shut)).max(1)[1:] - pressure).max() > 1
+
+
 def test_pressure_is_the_contact_part_over_the_circumference(x64: None) -> None:
     wall = [[[-5, -0.24], [5, -0.24]]]
     state = make_state([(0, 0), (0.45, 0), (0.9, 0), (3, 1)], velocity=(0.0, 1.0), radius=0.25)
     everybody = Tracks.of_arrays(np.asarray(state.position).T[None], [0.0], radius=0.25)
-    scene, frames = make_scenario(make_world(wall), state, make_params()), jax.tree.map(lambda leaf: leaf[None], Frames.of(state))
+    scene = make_scenario(make_world(wall), state, make_params())
+    frames = Frames.at_start(state, scene.params, scene.world)
     pairs, walls, round_ = 1.2e5 * 0.05, 1.2e5 * 0.01, 2 * math.pi * 0.25
     expected = [(pairs + walls) / round_, (2 * pairs + walls) / round_, (pairs + walls) / round_, 0]
     assert_allclose(measures.contact_pressure(everybody, scene)[0], expected, rtol=1e-9)

@@ -88,6 +88,7 @@ def joined(parts: list[Run]) -> tuple[Any, Any, State]:
     return (*frames, parts[-1].final)
 
 
+@pytest.mark.bits
 def test_a_smaller_copy_changes_no_bit_and_compiles_one_program_for_each_size(scene: Scenario, whole: Run, eager: None) -> None:
     before = rollout._cache_size()
     parts = pieces(scene, 20)
@@ -97,6 +98,7 @@ def test_a_smaller_copy_changes_no_bit_and_compiles_one_program_for_each_size(sc
     assert rollout._cache_size() - before == len(sizes) <= math.log2(MANY / muster.LEAST) + 1
 
 
+@pytest.mark.bits
 def test_the_order_of_places_changes_no_bit(scene: Scenario, whole: Run, sorting: None) -> None:
     same(joined(pieces(scene, STEPS)), (whole.frames, whole.series, whole.final))
     before = rollout._cache_size()
@@ -115,7 +117,7 @@ def test_a_copy_is_those_rows_and_goes_back_to_them(scene: Scenario) -> None:
     assert copy.forces["contact"].compression is tree.forces["contact"].compression
 
     alive = np.arange(MANY) % 3 == 0
-    start = with_people(scene.state, scene.params).with_(
+    start = with_people(scene.state, scene.params, scene.world).with_(
         alive=alive, arrived=np.where(np.arange(MANY) % 3 == 1, 7, -1).astype(np.int32)
     )
     crowd = muster.muster(scene.params, start, scene.world, plan(scene, scene.params, start))
@@ -146,6 +148,7 @@ def test_nobody_one_and_two(count: int, sorting: None, eager: None) -> None:
     assert (int(run.series["people"][0]), int(run.series["arrived"][0])) == (0, count)
 
 
+@pytest.mark.bits
 def test_when_all_are_gone_they_stay_where_they_left(scene: Scenario, eager: None) -> None:
     orders = (Command(10, Kind.REMOVE),)
     parts = list(chunks(scene, scene.params, KEY, 60, chunk=20, every=10, observe=WATCHED, commands=orders))
@@ -165,6 +168,7 @@ def test_the_last_good_state_is_that_of_everybody(scene: Scenario, sorting: None
     same(caught.value.state, start.with_(desired_speed=violent.people.desired_speed))
 
 
+@pytest.mark.bits
 def test_observables_add_in_one_order(scene: Scenario) -> None:
     generator = np.random.default_rng(5)
     values = (generator.normal(size=(2, MANY)) * 10.0 ** generator.integers(-3, 4, MANY)).astype(np.float32)

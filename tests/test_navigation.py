@@ -14,9 +14,9 @@ from scenes import make_state
 from crowdlab import navigation
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Floor, covers, edges_of, lay_floor, read_area, read_place, sample_points, within
-from crowdlab.navigation import choose_cell, pad_goals
+from crowdlab.navigation import choose_cell, fields, pad_goals, sound_cell
 from crowdlab.navigation.sight import in_sight, nearest_points
-from crowdlab.scenario import Scenario, build
+from crowdlab.scenario import PlanWarning, Scenario, build
 from crowdlab.state import State, World
 
 desired_direction = jax.jit(lambda state, world: navigation.desired_direction(state, world).stacked)
@@ -316,6 +316,31 @@ def test_the_raster_suits_the_thinnest_and_fits_the_memory() -> None:
     for size, goals in (((2000.0, 1000.0), 1), ((40.0, 30.0), 500)):
         cell = choose_cell(size, goals, 0.25)
         assert size[0] * size[1] / cell**2 * goals <= 8.1e6
+
+
+def test_a_raster_too_coarse_is_told_and_beside_thin_walls_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never is it coarser without a word than what people of that radius need; the same goes for walls and for doors."""
+    group = {"area": [[0, 0], [5, 0], [5, 10], [0, 10]], "count": 4, "radius": 0.2, "goal": "out"}
+    plain = {"world": {"area": [[0, 0], [10, 0], [10, 10], [0, 10]]}, "goals": {"out": {"line": [[10, 0], [10, 10]]}}}
+    plain["groups"] = {"all": group}
+    walled = {**plain, "world": {**plain["world"], "walls": [[[6, 3], [6, 7]]]}}
+    doored = {**plain, "doors": {"gate": {"line": [[6, 3], [6, 7]], "closes": [5]}}}
+    sound = sound_cell(0.2)
+    assert sound == pytest.approx(0.2 / math.sqrt(2))
+    for factor, told, refused in ((0.9, False, False), (1.1, True, False), (1.9, True, False), (2.1, True, True)):
+        monkeypatch.setattr(fields, "NODES", 144 / (factor * sound) ** 2)
+        for spec in (plain, walled, doored):
+            if refused and spec is not plain:
+                with pytest.raises(
+                    ScenarioError, match=r"nodes 0\.297 m apart.* allowed beside walls without thickness.* 0\.283 m"
+                ):
+                    build(spec)
+            elif told:
+                with pytest.warns(PlanWarning, match=r"nodes .* farther apart than 0\.141 m.* for a radius of 0\.2 m.*1 goal,"):
+                    findings = build(spec).findings
+                assert findings[-1].amount == pytest.approx(factor * sound)
+            else:
+                assert not build(spec).findings
 
 
 def test_a_batch_is_its_members() -> None:

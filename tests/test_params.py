@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crowdlab import params
+from crowdlab import params, trees
 from crowdlab.errors import CrowdlabError, ParamError
 from crowdlab.forces import FORCES, Driving, Repulsion, force
 from crowdlab.integrate import MOTIONS, Walking, motion
@@ -213,10 +213,10 @@ def test_as_arrays_takes_the_default_float_type(x64: None) -> None:
 
 
 def test_static_fields_are_shape_and_traced_fields_are_leaves() -> None:
-    @params.pytree
+    @trees.pytree
     class Law:
-        weight: Any = params.param(default=1.0, unit="1", low=0.0, high=2.0, doc="a weight", source="here")
-        order: int = params.static(default=2)
+        weight: Any = trees.param(default=1.0, unit="1", low=0.0, high=2.0, doc="a weight", source="here")
+        order: int = trees.static(default=2)
 
     traces = 0
 
@@ -235,6 +235,14 @@ def test_static_fields_are_shape_and_traced_fields_are_leaves() -> None:
         Law().weight = 3.0  # type: ignore[misc]
     with pytest.raises(TypeError, match="positional"):
         Law(1.0)  # type: ignore[misc]
+
+
+def test_two_laws_are_never_one_tree() -> None:
+    """Or JAX takes the compiled program of the one for the other: it asks whether trees are equal, and finds most unequal by their hash."""
+    for listed in (FORCES, MOTIONS):
+        trees = [jax.tree.structure(kind()) for kind in listed.values()]
+        for number, tree in enumerate(trees):
+            assert [tree == other for other in trees] == [number == place for place in range(len(trees))]
 
 
 @pytest.mark.parametrize(("kind", "decorate", "listed"), [("force", force, FORCES), ("motion", motion, MOTIONS)])

@@ -15,7 +15,8 @@ from shapely.geometry import mapping
 from crowdlab import cli, geometry_report
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Finding, lay_floor, read_area, read_plan, wall_arrays
-from crowdlab.scenario import GeometryReport, PlanWarning, build, shipped
+from crowdlab.geometry.notes import Notes
+from crowdlab.scenario import GeometryReport, PlanWarning, build, load, shipped
 from crowdlab.views import plan_html
 
 ROOM = [[0, 0], [10, 0], [10, 10], [0, 10]]
@@ -170,6 +171,35 @@ def test_the_report_shows_itself_and_takes_every_source(tmp_path: Path) -> None:
         geometry_report(ROOM, radius=0)
 
 
+@pytest.mark.parametrize("law", ["normal", "lognormal", "gamma", "weibull", "exponential", "uniform", "profile"])
+def test_a_scenario_and_its_file_are_measured_for_the_same_bodies(law: str) -> None:
+    """Stouter than all who are drawn, of whatever law, and not much."""
+    numbers = {"normal": [0.2, 0.03], "lognormal": [-1.6, 0.15], "gamma": [40, 0.005], "weibull": [8, 0.2], "uniform": [0.1, 0.3]}
+    bounds = {"exponential": {"least": 0.1, "most": 0.3}, "normal": {"most": 0.31}}
+    radius = {law: numbers.get(law, 0.05), **bounds.get(law, {})}
+    group = {"count": 200, "area": [[0, 0], [30, 0], [30, 30], [0, 30]], "radius": 0.2 if law == "profile" else radius}
+    spec: dict[str, Any] = {"world": {"area": group["area"]}, "groups": {"all": group}}
+    if law == "profile":
+        group["profiles"] = {"stout": 0.1, "under_30": 0.9, "giant": 0.0}
+        spec["profiles"] = {"stout": {"radius": {"uniform": [0.25, 0.3]}}, "giant": {"radius": 0.9}}
+    scenario = build(spec)
+    drawn = float(scenario.state.radius.max())
+    assert geometry_report(spec).radius == geometry_report(scenario).radius
+    assert drawn <= geometry_report(spec).radius < 1.3 * drawn
+
+
+def test_a_shipped_scenario_is_measured_for_its_stoutest_profile() -> None:
+    assert geometry_report("square").radius == geometry_report(load("square")).radius == 0.35
+
+
+def test_a_group_that_is_wrong_hides_nothing_of_the_plan() -> None:
+    spec = {"world": {"area": ROOM, "walls": [[[0, 5], [9.7, 5]]]}, "groups": {"no": {"radius": -1.0}, "wide": {"radius": 0.2}}}
+    report = geometry_report(spec)
+    assert report.radius == 0.2
+    assert [finding.severity for finding in report.of("note")] == ["note"]
+    assert "groups.no.radius = -1 m" in str(report)
+
+
 def test_of_many_alike_the_report_prints_the_first(tmp_path: Path) -> None:
     report = geometry_report(ROOM, obstacles=[[[x, 1], [x, 2], [x + 0.3, 2]] for x in range(1, 9)])
     assert len(report.findings) == 8
@@ -280,3 +310,52 @@ def test_any_plan_is_a_sound_world_or_an_error_with_its_place(
         again = geometry_report(report.area)
         assert shapely.from_wkt(again.area).symmetric_difference(ground).area < 1e-5
     assert report._repr_html_().count("<tr>") in (0, len(report.findings) + 1)
+
+
+@pytest.mark.parametrize(
+    ("journey", "item", "what"),
+    [
+        (["nowhere"], "journeys.way.stages[0]", "there is no goal 'nowhere'"),
+        ([{"goal": "a", "weights": [1]}], "journeys.way.stages[0].weights", "belongs to 'choose'"),
+        ([{"choose": ["a"], "by": "quickest"}], "journeys.way.stages[0].by", "'quickest': goal 'a' is no line"),
+    ],
+)
+def test_a_mistake_in_a_journey_is_filed_under_its_own_path(journey: list[Any], item: str, what: str) -> None:
+    spec = {"world": {"area": ROOM}, "goals": {"a": {"point": [5, 5]}}, "journeys": {"way": {"stages": journey}}}
+    finding = found(geometry_report(spec), what)
+    assert (finding.severity, finding.item) == ("error", item)
+    assert finding.what.startswith(what)
+
+
+@pytest.mark.parametrize(
+    ("message", "item", "what", "repair"),
+    [
+        ("goals.a: lies outside. Move it.", "goals.a", "lies outside", "Move it."),
+        ("goals.a.then = 'leave': too small. Give a line.", "goals.a", "goals.a.then = 'leave': too small", "Give a line."),
+        ("goals.a = 3: is no table", "goals.a", "goals.a = 3: is no table", ""),
+        ("goals.ab: lies outside. Move it.", "goals.ab", "lies outside", "Move it."),
+        ("journeys.way = []: has no stage", "journeys.way", "[]: has no stage", ""),
+        ("nothing is known of it. Say more: what it is.", "goals.a", "nothing is known of it", "Say more: what it is."),
+        ("", "goals.a", "", ""),
+    ],
+)
+def test_a_report_never_fails_at_a_mistake_and_files_it_under_its_path(message: str, item: str, what: str, repair: str) -> None:
+    notes = Notes(collects=True)
+    with notes.attempt("goals.a"):
+        raise ScenarioError(message)
+    (finding,) = notes.findings
+    assert (finding.item, finding.what, finding.repair) == (item, what, repair)
+    with pytest.raises(ScenarioError), Notes().attempt("goals.a"):
+        raise ScenarioError(message)
+
+
+@pytest.mark.parametrize("radius", ["x", [0.2, 0.3], {}, math.nan, -1.0])
+def test_a_report_is_for_one_radius(radius: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"^radius = .*: allowed is "):
+        geometry_report([[0, 0], [9, 0], [9, 9]], radius=radius)
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_report_says_that_a_name_is_missing(name: str) -> None:
+    with pytest.raises(ScenarioError, match=r"the name of a scenario is missing\. Give the path"):
+        geometry_report(name)

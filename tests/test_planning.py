@@ -48,6 +48,7 @@ def parting() -> Scenario:
     return make_scenario(make_world(), state, params)
 
 
+@pytest.mark.bits
 def test_room_that_is_no_longer_needed_is_given_up_to_the_same_bits(used: list[Grid]) -> None:
     scene = parting()
 
@@ -78,6 +79,7 @@ def returning() -> Scenario:
     return make_scenario(make_world(goals=[(0.0, 0.0)], reach=0.01), state, make_params(("driving", "repulsion"), changes))
 
 
+@pytest.mark.bits
 @pytest.mark.slow
 def test_a_thinned_and_tightened_plan_that_overflows_is_repaired_to_the_same_bits(used: list[Grid]) -> None:
     scene = returning()
@@ -122,7 +124,7 @@ def test_room_that_was_missed_is_not_given_up_again(monkeypatch: pytest.MonkeyPa
     def made_up(*arguments: Any, steps: int, **options: Any) -> tuple[Run, Grid]:
         state, grid = arguments[2], arguments[5]
         health = Health.good().with_(peak_neighbours=np.int32(next(needed)), peak_span=np.int32(10))
-        grid = planning.repaired(grid, health, CROWD, 0) or grid
+        grid = planning.repaired(arguments[0], grid, health, state, options["ahead"]) or grid
         rooms.append(grid.capacity)
         return Run(frames=None, series={}, final=state.with_(step=state.step + steps), health=health), grid  # type: ignore[arg-type]
 
@@ -164,6 +166,7 @@ def pressed(motion: str) -> Scenario:
 
 
 @pytest.mark.parametrize(("motion", "half"), [("walking", 2), pytest.param("runge_kutta", 0, marks=pytest.mark.slow)])
+@pytest.mark.bits
 def test_a_program_without_what_does_not_act_gives_the_same_bits(motion: str, half: int) -> None:
     scene = pressed(motion)
     full = planning.plan(scene, scene.params, scene.state)._replace(half=half, refresh=8)
@@ -192,6 +195,7 @@ def test_what_acts_at_some_time_is_compiled_in_and_missed_in_words(path: str, va
 
 
 @pytest.mark.parametrize(("path", "value"), [("limits.acceleration", 1e-4), ("motion.noise", 0.01)])
+@pytest.mark.bits
 def test_what_is_set_on_the_way_acts_from_then_on(path: str, value: float) -> None:
     scene = parting()
     full = planning.plan(scene, scene.params, scene.state)

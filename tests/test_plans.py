@@ -19,8 +19,9 @@ from shapely.geometry import mapping
 from crowdlab import guards, simulation
 from crowdlab.commands import Command, Kind
 from crowdlab.errors import ScenarioError
+from crowdlab.measures import not_arrived
 from crowdlab.record import Recorder, Recording, verify
-from crowdlab.report import described, not_arrived
+from crowdlab.report import described
 from crowdlab.scenario import Scenario, build, load
 from crowdlab.state import Health
 
@@ -200,26 +201,39 @@ def test_an_origin_may_be_given() -> None:
     assert build(shifted(SPEC, (-5, -3))).origin == (0, 0)  # near enough
 
 
+def pushed(scenario: Scenario, by: tuple[float, float]) -> simulation.Run:
+    """A run with an order for a part of the plan."""
+    zone = (by[0] + 7, by[1] + 7, by[0] + 9, by[1] + 10)
+    order = Command(step=20, kind=Kind.PUSH, value=(-0.5, 0.0), zone=zone)
+    return simulation.simulate(scenario, None, jax.random.key(3), 60, every=20, commands=[order])
+
+
 @pytest.fixture(scope="module")
-def runs() -> tuple[Scenario, Scenario, simulation.Run, simulation.Run]:
-    """The same run near and far, with an order for a part of the plan."""
-
-    def run(scenario: Scenario, by: tuple[float, float]) -> simulation.Run:
-        zone = (by[0] + 7, by[1] + 7, by[0] + 9, by[1] + 10)
-        order = Command(step=20, kind=Kind.PUSH, value=(-0.5, 0.0), zone=zone)
-        return simulation.simulate(scenario, None, jax.random.key(3), 60, every=20, commands=[order])
-
-    near, far = plain(), build(shifted(SPEC, FAR[0]))
-    return near, far, run(near, (0, 0)), run(far, FAR[0])
+def run() -> simulation.Run:
+    return pushed(plain(), (0, 0))
 
 
-def test_a_run_far_away_has_the_same_bits(runs: tuple[Scenario, Scenario, simulation.Run, simulation.Run]) -> None:
-    near, far, one, other = runs
-    same_bits(one, other)
-    assert float(one.frames.velocity[1, 7, 0]) < -0.3  # the order hit the clerk
-    np.testing.assert_allclose(far.on_map(other.frames.position) - FAR[0], near.on_map(one.frames.position), atol=1e-8)
+@pytest.mark.parametrize("by", [*FAR, (4e5, 5.5e6)])
+def test_a_run_far_away_has_the_same_bits(by: tuple[float, float], run: simulation.Run) -> None:
+    far = build(shifted(SPEC, by))
+    other = pushed(far, by)
+    same_bits(run, other)
+    assert float(run.frames.velocity[1, 7, 0]) < -0.3  # the order hit the clerk
+    np.testing.assert_allclose(far.on_map(other.frames.position) - by, run.frames.position, atol=1e-6)
 
 
+def test_at_any_offset_a_run_is_the_same_to_a_micrometre_in_double_and_to_a_millimetre_in_single(run: simulation.Run) -> None:
+    by = (433_211.87, 5_612_345.678)
+    far = build(shifted(SPEC, by))
+    np.testing.assert_allclose(far.on_map(pushed(far, by).frames.position) - by, run.frames.position, atol=1e-3)
+    with jax.enable_x64(True):
+        near, far = build(SPEC), build(shifted(SPEC, by))
+        np.testing.assert_allclose(
+            far.on_map(pushed(far, by).frames.position) - by, pushed(near, (0, 0)).frames.position, atol=1e-6
+        )
+
+
+@pytest.mark.bits
 def test_all_that_is_told_is_in_the_coordinates_of_the_plan(tmp_path: Path) -> None:
     x, y = FAR[0]
     far = build(shifted(SPEC, FAR[0]), name="far")
@@ -240,7 +254,7 @@ def test_all_that_is_told_is_in_the_coordinates_of_the_plan(tmp_path: Path) -> N
     np.testing.assert_array_equal(least, recording.positions.min((0, 1)))
     assert shapely.from_wkt(wkt).bounds == (x, y, x + 10, y + 10)
     assert float(box["ymax"]) == y + 10
-    assert not_arrived(recording)[7]["position"][1] == pytest.approx(y + 8.7, abs=0.3)
+    assert not_arrived(recording)[7].position[1] == pytest.approx(y + 8.7, abs=0.3)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +265,13 @@ def test_all_that_is_told_is_in_the_coordinates_of_the_plan(tmp_path: Path) -> N
         ("goals.desk.point", [4.5, 5], r"lies in world\.obstacles\[0\]", (4.5, 5)),
         ("groups.clerk.positions", [[9.9, 8.7]], r"\(500009\.9, 5600008\.7\) m: its centre is 0\.1 m from a wall", None),
         ("groups.crowd.area", [[0, 0], [1, 1], [2, 2]], r"starting at \(500000, 5600000\) m", (0, 0)),
+        (
+            "groups.guests.gaussian",
+            {"centre": [7, 6], "deviation": 1e-3},
+            r"0\.001 m or so from \(500007, 5600006\) m, count = 2",
+            None,
+        ),
+        ("groups.guests.gaussian", {"centre": [-7, 6], "deviation": 1}, r"centre: \(499993, 5600006\) m lies outside", (-7, 6)),
         ("world.obstacles", [[[20, 20], [21, 20], [21, 21]]], "lies outside the area", (20.5, 20.5)),
     ],
 )
@@ -273,3 +294,25 @@ def test_a_broken_run_names_the_place_of_the_plan() -> None:
     error = guards.broken("far", jax.device_get(health), far.state, far.params, far.world, None, far.origin)
     assert "at (500008.10, 5600008.70) m" in str(error)
     np.testing.assert_allclose(error.place, (500_008.1, 5_600_008.7), atol=1e-5)
+
+
+@pytest.mark.parametrize("far", [1.1e7, -1e20, 1e300])
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("world.area", lambda far: [[0, 0], [far, 0], [5, 5]]),
+        ("world.obstacles", lambda far: [[[1, 1], [far, 1], [5, 5]]]),
+        ("world.walls", lambda far: [[[1, 5], [far, 5]]]),
+        ("world.walls", lambda far: [f"LINESTRING (1 1, {far} 5)"]),
+        ("world.origin", lambda far: [far, 0]),
+        ("goals.door.line", lambda far: [[10, 2], [10, far]]),
+        ("goals.desk.point", lambda far: [far, 3]),
+        ("groups.clerk.positions", lambda far: [[far, 3]]),
+        ("doors", lambda far: {"gate": {"line": [[5, 0], [5, far]], "closes": [1.0]}}),
+    ],
+)
+def test_coordinates_beyond_any_map_are_refused(path: str, value: Any, far: float) -> None:
+    with pytest.raises(
+        ScenarioError, match=rf"^{path}.*: a corner at 1.* m: allowed are coordinates up to 1e\+07 m\. Is the unit metres"
+    ):
+        build(changed(path, value(far)))

@@ -4,13 +4,16 @@ import copy
 import gzip
 import math
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
 import numpy as np
 import pytest
 
-from crowdlab.params import replace
+from crowdlab.ensemble import Member, advance, groups
+from crowdlab.params import as_arrays, replace
+from crowdlab.planning import plan_for_all
 from crowdlab.scenario import Scenario, build, load
 from crowdlab.simulation import chunks
 
@@ -23,32 +26,37 @@ def with_seed(scenario: Scenario, seed: int) -> Scenario:
     return build({**copy.deepcopy(scenario.source), "seed": seed}, name=scenario.name)
 
 
-def leaving_time(speed: float, seed: int, *, share: float = 0.95, limit: float = 400.0) -> float:
-    """Time, s, until `share` of the people of `one_door` have left; infinite where that takes longer than `limit`."""
-    scenario = with_seed(load("one_door"), seed)
-    params = replace(scenario.params, "people.desired_speed", speed)
-    dt, enough = float(params.motion.dt), int(np.ceil(share * scenario.state.id.shape[0]))
-    for run in chunks(scenario, params, jax.random.key(seed), round(limit / dt / PIECE) * PIECE, chunk=PIECE, every=PIECE):
-        left = np.sort(np.asarray(run.final.arrived)[np.asarray(run.final.arrived) >= 0])
-        if len(left) >= enough:
-            return float(left[enough - 1] * dt)
-    return math.inf
+def leaving_times(speed: float, dt: float, seeds: Sequence[int], *, share: float = 0.5, limit: float = 400.0) -> np.ndarray:
+    """Times, s, until `share` of the people of `one_door` have left, one for each seed; infinite where it takes longer than `limit`."""
+    rooms = [with_seed(load("one_door"), seed) for seed in seeds]
+    params = as_arrays(replace(replace(rooms[0].params, "people.desired_speed", speed), "motion.dt", dt))
+    members = [Member(i, params, room.state, jax.random.key(seed)) for i, (room, seed) in enumerate(zip(rooms, seeds, strict=True))]
+    (group,), grid = groups(members), plan_for_all(rooms[0], [(params, room.state) for room in rooms])
+    people = rooms[0].state.id.shape[0]
+    for _ in range(round(limit / dt / PIECE)):
+        run, grid = advance(rooms[0], group, grid, steps=PIECE, every=PIECE)
+        group = group._replace(state=run.final)
+        arrived = np.asarray(run.final.arrived).reshape(len(seeds), people)
+        times = np.sort(np.where(arrived >= 0, arrived * dt, math.inf), 1)[:, math.ceil(share * people) - 1]
+        if np.isfinite(times).all():
+            break
+    return times
 
 
 def test_faster_is_slower() -> None:
     """Helbing, Farkas & Vicsek 2000: leaving takes longer for people in no hurry, and again for people in a great hurry.
 
-    The time is that of the first 95 %: the stoutest may stay at a door post for long where the drive is weaker than the post's push.
+    The time is that of the first half: the stoutest may stay at a door post for long where the drive is weaker than the post's push.
     """
     medians = []
-    for speed in (0.8, 1.5, 5.0):
-        times = [leaving_time(speed, seed) for seed in (1, 2, 3)]
+    for speed, dt in ((0.8, 0.002), (1.5, 0.002), (5.0, 0.001)):  # who is in no hurry presses less, and may take longer steps
+        times = leaving_times(speed, dt, (1, 2)).tolist()
         medians.append(statistics.median(times))
         blocked = sum(math.isinf(time) for time in times)
-        print(f"{speed} m/s: median T95 {medians[-1]:.0f} s, {blocked} of {len(times)} runs blocked")
+        print(f"{speed} m/s: median time of the first half {medians[-1]:.0f} s, {blocked} of {len(times)} runs blocked")
     calm, brisk, hasty = medians
-    assert calm > 1.5 * brisk
-    assert hasty > 1.15 * brisk
+    assert calm > 1.25 * brisk
+    assert hasty > 1.4 * brisk
 
 
 def recorded(data: Path) -> tuple[np.ndarray, np.ndarray]:

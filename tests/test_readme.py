@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 
 import crowdlab
 from crowdlab import errors, params
 from crowdlab.forces.base import FORCES
-from crowdlab.scenario import build
+from crowdlab.scenario import build, shipped
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -70,6 +71,12 @@ def test_an_own_situation_with_an_own_force() -> None:
     assert (run.frames.position[-1] != without.frames.position[-1]).any()
 
 
+def test_a_journey() -> None:
+    scenario = build(tomllib.loads(blocks("toml")[1]), name="trip")
+    run = crowdlab.simulate(scenario, None, jax.random.key(0), steps=round(scenario.duration / 0.002), every=5000)
+    assert (np.asarray(run.final.arrived) > 0).all()
+
+
 def test_messages_are_real() -> None:
     scenario = crowdlab.load("two_rooms")
     said = []
@@ -101,3 +108,16 @@ def test_two_commands_are_there() -> None:
     assert len(commands) == 2
     assert "crowdlab run " in commands[0]
     assert commands[1].endswith(".venv/bin/pytest -n 2")
+
+
+def test_every_scenario_has_its_picture() -> None:
+    """Shown with its title, small, and made by the command that the text names; every picture named is there."""
+    named = re.findall(r'(?:src="|\]\()([\w/]+\.(?:png|svg))', README)
+    assert all((ROOT / name).is_file() for name in named)
+    for name, file in shipped().items():
+        made = f"make it: crowdlab picture {name} --out notebooks/images/scenarios, and give it a cell in the table of README"
+        picture = ROOT / "notebooks" / "images" / "scenarios" / f"{name}.png"
+        assert f"notebooks/images/scenarios/{name}.png" in named, made
+        assert f"<code>{name}</code>: {tomllib.loads(file.read_text())['title']}</td>" in README, made
+        assert picture.stat().st_size < 60_000, name
+    assert {Path(name).stem for name in named if "/scenarios/" in name} == set(shipped())

@@ -25,6 +25,8 @@ from crowdlab.scenario import Scenario, build
 from crowdlab.session import Session
 from crowdlab.state import Health
 
+pytestmark = pytest.mark.bits
+
 EVERY, CHUNK, STEPS, SEED = 25, 200, 600, 7  # orders cut at whole chunks, so that few programs are compiled
 WATCHED = ("arrived", "mean_speed", "people")
 ROOM = {
@@ -90,7 +92,7 @@ def same(one: Any, other: Any) -> bool:
 def test_recording_holds_every_bit_of_the_run(room: Scenario, recorded: Path) -> None:
     run = simulation.simulate(room, room.params, jax.random.key(SEED), STEPS, every=EVERY, observe=WATCHED, commands=ORDERS)
     recording = Recording.open(recorded)
-    for name in ("position", "velocity", "heading", "alive", "step"):
+    for name in tables.ARRAYS:
         assert same(np.asarray(getattr(recording.frames, name))[1:], getattr(run.frames, name)), name
     for name in WATCHED:
         assert same(recording.series[name], run.series[name]), name
@@ -104,12 +106,38 @@ def test_recording_holds_every_bit_of_the_run(room: Scenario, recorded: Path) ->
 def test_replay_from_the_file_alone_gives_the_same_bytes(recorded: Path) -> None:
     recording = Recording.open(recorded)
     run = replay(recording)
-    for name in ("position", "velocity", "heading", "alive", "step"):
+    for name in tables.ARRAYS:
         assert same(np.asarray(getattr(recording.frames, name))[1:], getattr(run.frames, name)), name
     verdict = verify(recording)
     assert verdict.same
     assert verdict.frames == STEPS // EVERY + 1
     assert str(verdict) == f"Same bytes in all {STEPS // EVERY + 1} frames."
+
+
+def test_a_recording_may_start_later_and_runs_again(room: Scenario, tmp_path: Path) -> None:
+    """And off the beat of its frames."""
+    *_, before = pieces(room, CHUNK)
+    later = dataclasses.replace(room, state=before.final)
+    with Recorder(tmp_path / "run.sqlite", later, seed=SEED, every=30) as recorder:
+        (run,) = recorder.run(180, chunk=180)
+    recording = Recording.open(tmp_path / "run.sqlite")
+    assert np.asarray(recording.frames.step).tolist() == [200, *range(230, 381, 30)]
+    assert (recording.steps, recording.last_step) == (180, 380)
+    for one, other in zip(jax.tree.leaves(recording.start), jax.tree.leaves(before.final), strict=True):
+        assert same(one, other)
+    assert verify(recording).same
+    assert same(replay(recording).final.position, run.final.position)
+
+
+def test_a_recording_begins_again_from_a_state_of_its_own(room: Scenario, tmp_path: Path) -> None:
+    own = dataclasses.replace(room, state=room.state.with_(velocity=room.state.velocity + 0.25))
+    with Recorder(tmp_path / "run.sqlite", own, seed=SEED, every=EVERY) as recorder:
+        (run,) = recorder.run(CHUNK, chunk=CHUNK)
+    recording = Recording.open(tmp_path / "run.sqlite")
+    assert same(replay(recording).final.position, run.final.position)
+    verdict = verify(recording)
+    assert verdict[:5] == (False, 0, 0, 0, "velocity")
+    assert "the run was begun from a state of its own" in str(verdict)
 
 
 def test_parameters_come_back_exactly_also_one_per_person(room: Scenario, tmp_path: Path) -> None:
@@ -135,7 +163,9 @@ def test_verify_names_the_first_difference(recorded: Path) -> None:
     recording = Recording.open(recorded)
     recording.manifest["source"]["groups"]["looking"]["count"] = 2
     recording.manifest["source"]["seed"] = 4  # other places from the start
-    assert verify(recording)[:6] == (False, 0, 0, 0, "position", 0)
+    verdict = verify(recording)
+    assert verdict[:6] == (False, 0, 0, 0, "position", 0)
+    assert "gives another start now, or the run was begun from a state of its own" in str(verdict)
 
 
 def test_verify_tells_of_other_versions(recorded: Path) -> None:
@@ -369,7 +399,9 @@ def walked(room: Scenario, first: int, last: int) -> simulation.Run:
         velocity=jnp.ones((*shape, 2)),
         heading=jnp.ones((*shape, 2)),
         alive=jnp.ones(shape, bool),
+        intent=jnp.ones(shape, jnp.int8),
         step=jnp.asarray(step, jnp.int32),
+        closed=jnp.zeros(len(step), jnp.int32),
     )
     return simulation.Run(frames=frames, series={}, final=room.state.with_(step=frames.step[-1]), health=Health.good())
 
@@ -433,7 +465,7 @@ def test_what_is_no_recording_is_refused(recorded: Path, tmp_path: Path) -> None
         with pytest.raises(RecordingError, match=f"lacks the table {table}"):
             Recording.open(tmp_path / "lacking.sqlite")
     changed(recorded, tmp_path / "newer.sqlite", "PRAGMA user_version = 9")
-    with pytest.raises(RecordingError, match="format 9: this crowdlab reads format 1"):
+    with pytest.raises(RecordingError, match=f"format 9: this crowdlab reads format {tables.FORMAT}"):
         Recording.open(tmp_path / "newer.sqlite")
 
 

@@ -61,6 +61,7 @@ def seen(before: State, after: State, world: World, grid: Grid | None) -> tuple[
 
 
 @pytest.mark.parametrize("tabled", [True, False], ids=["table", "no table"])
+@pytest.mark.bits
 def test_walls_are_those_of_the_tiled_plane(tabled: bool, x64: None) -> None:
     generator = np.random.default_rng(3)
     start = generator.uniform(LOWER, LOWER + SIZE, (7, 2))
@@ -102,6 +103,7 @@ def test_an_exit_is_crossed_where_somebody_goes_and_not_across_the_box() -> None
         assert reached(state, start, world).tolist() == [True, True, False, False, False]
 
 
+@pytest.mark.bits
 def test_who_starts_periods_away_walks_as_if_in_the_box() -> None:
     world = make_world(goals=[(3.0, 4.5)], size=tuple(SIZE), lower=tuple(LOWER), periodic=True)
     inside = make_state([(0.5, 4.0), (4.5, 2.5)], goal=0)
@@ -111,6 +113,7 @@ def test_who_starts_periods_away_walks_as_if_in_the_box() -> None:
     np.testing.assert_array_equal(runs.position[0], runs.position[1])
 
 
+@pytest.mark.bits
 def test_who_is_in_the_box_is_not_rounded_by_wrapping() -> None:
     place = jnp.array([[1e-9, -0.99999994, 4.9999995], [2.0, 5.9999995, 3.3333333]])
     np.testing.assert_array_equal(boxed([]).wrap(place).stacked, place)

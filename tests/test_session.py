@@ -83,6 +83,7 @@ def replayed(session: Session) -> Run:
     return list(pieces)[-1]
 
 
+@pytest.mark.bits
 def test_log_replays_to_the_same_bytes(session: Session) -> None:
     runs = [session.advance()]
     session.send(Command(step=14, kind=Kind.PUSH, value=(0.5, 0.0), group=1))
@@ -139,6 +140,7 @@ def test_a_slider_acts_in_the_next_chunk(hall: Scenario) -> None:
     assert np.ptp(ratio) < 1e-5 * ratio.mean(), "a mean is moved, the people keep their ratios"
 
 
+@pytest.mark.bits
 def test_a_longer_reach_is_planned_anew_and_changes_no_byte(session: Session) -> None:
     session.advance()
     session.set("forces.repulsion.falloff", 0.6)
@@ -215,6 +217,7 @@ def test_inspect_shows_every_force_in_newtons(session: Session) -> None:
         session.inspect(99)
 
 
+@pytest.mark.bits
 def test_a_broken_chunk_leaves_the_session_where_it_stood(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*arguments: Any, **options: Any) -> None:
         raise NonFiniteError("agent 3 went out of the roof")
@@ -234,6 +237,7 @@ def test_a_broken_chunk_leaves_the_session_where_it_stood(session: Session, monk
     assert [command.step for command in session.log] == [10]
 
 
+@pytest.mark.bits
 def test_orders_from_another_thread_arrive_once_and_in_order(session: Session) -> None:
     values = np.linspace(1.0, 2.0, 40)
     writer = threading.Thread(target=lambda: [session.set("people.desired_speed", value) for value in values])
@@ -247,6 +251,7 @@ def test_orders_from_another_thread_arrive_once_and_in_order(session: Session) -
     assert same(session.state, replayed(session).final)
 
 
+@pytest.mark.bits
 def test_a_recorded_session_holds_its_orders(hall: Scenario, tmp_path: Path) -> None:
     with Recorder(tmp_path / "live.sqlite", hall, seed=7, every=10, observe=SHOWN) as recorder:
         session = Session(hall, seed=7, chunk=10, recorder=recorder)
@@ -301,6 +306,7 @@ def test_parameters_of_the_scenario_stay_as_they_were(session: Session) -> None:
     assert all(np.array_equal(np.asarray(before[path]), np.asarray(after[path])) for path in before)
 
 
+@pytest.mark.bits
 @pytest.mark.parametrize("people", [0, *(pytest.param(few, marks=pytest.mark.slow) for few in (1, 2))])
 def test_nobody_one_and_two(people: int, tmp_path: Path) -> None:
     """A session with hardly anybody, in which each has their own numbers: it runs, records, replays and answers."""

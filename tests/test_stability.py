@@ -12,9 +12,10 @@ from scenes import make_params, make_state, make_world, real
 from crowdlab import report
 from crowdlab.forces.base import FORCES, force
 from crowdlab.neighbours import Neighbours, find
-from crowdlab.params import Params, param
+from crowdlab.params import Params
 from crowdlab.stability import TOGETHER, Limit, advice, all_together, alone, longest_step
 from crowdlab.state import Array, State, World
+from crowdlab.trees import param
 
 K, KAPPA, M, A, B = 1.2e5, 2.4e5, 80.0, 2000.0, 0.08
 PAIR = make_state([(0, 0), (1, 0)])

@@ -15,6 +15,8 @@ from crowdlab.errors import CrowdlabError
 from crowdlab.precision import use_precision
 from crowdlab.record import Recording
 
+pytestmark = pytest.mark.engine
+
 
 def started(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -91,6 +93,7 @@ def test_kept_programs_are_shown_and_cleared(
     assert (said.out, "kept: Not a directory" in said.err) == ("", True)
 
 
+@pytest.mark.bits
 def test_double_precision_from_the_command_line_is_recorded_and_replayed(tmp_path: Path) -> None:
     out = tmp_path / "out"
     started("-m", "crowdlab", "run", "free_walk", "--no-html", "--duration", "1", "--out", str(out), "--precision", "float64")

@@ -1,6 +1,7 @@
 """Figures in metres at true size, time series with units, the replay page and the still picture."""
 
 import base64
+import dataclasses
 import gzip
 import io
 import json
@@ -13,16 +14,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import shapely
 from bokeh.models import ColorBar, Label
 from PIL import Image
 
 from crowdlab.errors import CrowdlabError
 from crowdlab.record import Recorder, Recording
 from crowdlab.scenario import Scenario, build
-from crowdlab.simulation import Run, simulate
+from crowdlab.simulation import Run, chunks, simulate
 from crowdlab.views import DARK, EITHER, LIGHT, Plaza, Theme, Timeline, curves, picture, replay_html, timeline
 from crowdlab.views.chart import LEFT, TOP, _ticks
 from crowdlab.views.drawing import HEAD
+from crowdlab.views.marks import fixed_walls, zone_labels, zone_rings
+from crowdlab.views.page import Film
 from crowdlab.views.plaza import goal_labels, headline, people_columns
 from crowdlab.views.series import round_up
 from crowdlab.views.theme import repainting
@@ -133,6 +137,13 @@ def test_timeline_puts_each_unit_in_its_plot(run: Run) -> None:
     assert plots.ranges["people"] is plots.ranges["arrived"]
     assert plots.limits(series) == [], "ranges that hold already stay"
     assert timeline(WATCHED, series).children
+
+
+def test_what_is_unknown_is_a_gap_in_a_timeline() -> None:
+    plots = Timeline(("mean_speed",))
+    plots.show({"t": np.arange(3.0), "mean_speed": np.array([1.0, np.nan, np.nan])})
+    assert np.isnan(plots.series.data["mean_speed"]).tolist() == [False, True, True]
+    assert plots.ranges["mean_speed"].end == 2.0
 
 
 def test_small_overlaps_are_plain_decimals() -> None:
@@ -261,3 +272,66 @@ def test_ticks_enclose_the_values_and_are_few(values: tuple[float, float]) -> No
     assert 2 <= len(places) <= 11
     assert places[0] <= values[0] + 1e-9
     assert places[-1] >= values[1] - 1e-9
+
+
+MARKED = {
+    "world": {"area": [[0, 0], [10, 0], [10, 4], [0, 4]], "walls": [[[5, 0], [5, 1.4]], [[5, 2.6], [5, 4]]]},
+    "goals": {"out": {"line": [[10, 0], [10, 4]]}},
+    "doors": {"gate": {"line": [[5, 1.4], [5, 2.6]], "opens": [0.6], "closes": [3.0]}},
+    "zones": {
+        "mud": {"speed": 0.5, "polygon": {"outer": [[1, 0], [4, 0], [4, 4], [1, 4]], "holes": [[[2, 1], [3, 1], [3, 2], [2, 2]]]}},
+        "ramp": {"kind": "stairs", "up": [0, -3], "polygon": [[6, 0], [9, 0], [9, 4]]},
+    },
+    "groups": {"all": {"positions": [[3.8, 2], [2.2, 2.5]], "goal": "out", "radius": 0.2}},
+    "forces": {"driving": {}, "wall_repulsion": {}, "wall_contact": {}},
+    "motion": {"dt": 0.02},
+}
+
+
+@pytest.fixture(scope="module")
+def marked() -> Scenario:
+    return build(MARKED, name="marked")
+
+
+def test_doors_are_drawn_as_they_are_and_apart_from_walls(marked: Scenario) -> None:
+    plaza = Plaza(marked)
+    assert len(fixed_walls(marked)) == len(build({**MARKED, "doors": {}}).world.walls)
+    for closed in (1, 0):
+        plaza.show(marked.state.with_(closed=np.int32(closed)), 0.0)
+        assert (plaza.doors.data["closed"].tolist(), plaza.doors.data["open"].tolist()) == ([closed], [1 - closed])
+    assert [float(plaza.doors.data[name][0]) for name in ("x0", "y0", "x1", "y1")] == pytest.approx([5, 1.4, 5, 2.6])
+
+
+def test_doors_over_time_are_in_the_frames(marked: Scenario) -> None:
+    """As the run itself had them, tick by tick; closing waits for who stands in the door."""
+    pieces = list(chunks(marked, marked.params, jax.random.key(0), 250, chunk=10, every=10))
+    frames = jax.tree.map(lambda *leaves: np.concatenate(leaves), *[piece.frames for piece in pieces])
+    found = Film.of(dataclasses.replace(pieces[-1], frames=frames), marked).closed
+    assert found.tolist() == [1, *[int(piece.final.closed) for piece in pieces]]
+    assert len(set(np.flatnonzero(np.diff(found)))) == 2
+
+
+def test_zones_have_their_rings_and_names(marked: Scenario) -> None:
+    rings = zone_rings(marked)
+    assert {name: sorted(len(ring) for ring in own) for name, own in rings.items()} == {"mud": [4, 4], "ramp": [3]}
+    area = [
+        sum(shapely.Polygon(ring).area * (1 if len(ring) < 4 or np.ptp(ring[:, 0]) > 2 else -1) for ring in own)
+        for own in rings.values()
+    ]
+    assert area == pytest.approx([11, 6])
+    assert [name for name, _ in zone_labels(marked)] == ["mud", "ramp (up ↓)"]
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
+def test_a_zone_is_tinted_on_the_floor_and_not_in_its_hole(marked: Scenario, theme: Theme) -> None:
+    image = Image.open(io.BytesIO(picture(marked, width=900, theme=theme))).convert("RGB")
+    scale = 900 / marked.world.size[0]
+
+    def seen(x: float, y: float) -> int:
+        spot = (int((x + 1) * scale), int(HEAD + (marked.world.size[1] - 1 - y) * scale))
+        around = [image.getpixel((spot[0] + dx, spot[1] + dy)) for dx in range(-9, 10) for dy in range(-9, 10)]
+        return len(set(around))  # type: ignore[arg-type]
+
+    assert seen(1.5, 0.6) > 3 > seen(2.5, 1.5)
+    assert seen(0.5, 1.0) == 1
+    assert contrast(theme.zone, theme.floor) > 4.5

@@ -282,7 +282,7 @@ def palisade(count: int) -> World:
 PLAN = Grid(1, 1, 0, 8, 8, 8, 6, 1.0, 1.2, 0.3, 5)
 
 
-counting = jax.jit(wall_candidates, static_argnums=2)
+counting = jax.jit(wall_candidates, static_argnums=3)
 
 
 @settings(max_examples=40, deadline=None)
@@ -292,8 +292,10 @@ def test_the_table_leaves_out_nothing_that_may_count(rows: Any, place: Any) -> N
     state, plan = make_state(fill(place)), PLAN._replace(walls=walls.feature_count(world))
     table, none = with_wall_table(world, plan), walls.feature_count(world)
     padded = jnp.pad(table.near_walls, (0, 130_000 - len(table.near_walls)), constant_values=none)  # one shape for all examples
-    tabled, needed = counting(state, dataclasses.replace(table, near_walls=padded, near_walls_most=none), plan)
-    plain, expected = counting(state, world, plan)
+    tabled, needed = counting(
+        state.position, state.alive, dataclasses.replace(table, near_walls=padded, near_walls_most=none), plan
+    )
+    plain, expected = counting(state.position, state.alive, world, plan)
     np.testing.assert_array_equal(tabled, plain)
     assert needed == expected
 
@@ -302,11 +304,15 @@ def test_the_table_leaves_out_nothing_that_may_count(rows: Any, place: Any) -> N
 def test_the_table_serves_a_crowd_of_any_size(people: int) -> None:
     world = make_world(straight(8) + np.array((0, 1.0)))
     state, plan = make_state([(0.7 * i - 1, 0.2 * i) for i in range(people)]), PLAN._replace(walls=5)
-    tabled, plain = counting(state, with_wall_table(world, plan), plan)[0], counting(state, world, plan)[0]
+    tabled, plain = (
+        counting(state.position, state.alive, with_wall_table(world, plan), plan)[0],
+        counting(state.position, state.alive, world, plan)[0],
+    )
     np.testing.assert_array_equal(tabled, plain)
     assert (np.asarray(tabled[0]) < walls.feature_count(world)).all()
 
 
+@pytest.mark.bits
 def test_far_walls_change_no_bit_and_cost_no_work() -> None:
     params = make_params(("driving", *NAMES), {"motion.dt": 0.01, "people.desired_speed": 1.3})
     state = make_state([(0.3 * i, 0.9 - 0.2 * i) for i in range(9)], goal=0)
@@ -342,6 +348,9 @@ def test_a_spot_of_thousands_of_features_takes_no_memory_elsewhere() -> None:
     assert tabled.near_walls.nbytes + tabled.near_walls_cells.nbytes < 5e6
     assert most < 6.4e7
     state = make_state([(100.5, 100.5), (99.2, 100.1), (101.9, 102.0), (97.0, 100.0), (250.0, 20.0)])
-    (index, needed), (plain, expected) = counting(state, tabled, plan), counting(state, world, plan)
+    (index, needed), (plain, expected) = (
+        counting(state.position, state.alive, tabled, plan),
+        counting(state.position, state.alive, world, plan),
+    )
     np.testing.assert_array_equal(index, plain[: len(index)])
     assert needed == expected > 5000

@@ -24,12 +24,12 @@ LOWER, SIZE = (-1.0, -1.0), (14.0, 10.0)  # the same raster for every plan, so t
 DT = 0.02  # m a step
 
 
-def world_of(floor: Floor, place: Any, radii: Any = (RADIUS,), reach: float = REACH) -> World:
+def world_of(floor: Floor, place: Any, radii: Any = (RADIUS,), reach: float = REACH, size: tuple[float, float] = SIZE) -> World:
     sizes = alike(floor, np.array(radii))
-    cell = choose_cell(SIZE, 1, float(np.min(radii)))
+    cell = choose_cell(size, 1, float(np.min(radii)))
     edges = edges_of(place)
     leaves = place.geom_type != "Point"
-    ways = navigation.ways(floor, [edges], [leaves], lower=LOWER, size=SIZE, cell=cell, sizes=sizes)
+    ways = navigation.ways(floor, [edges], [leaves], lower=LOWER, size=size, cell=cell, sizes=sizes)
     return World(
         walls=jnp.zeros((0, 2, 2)),
         wall_vertices=jnp.zeros((0, 2)),
@@ -42,7 +42,7 @@ def world_of(floor: Floor, place: Any, radii: Any = (RADIUS,), reach: float = RE
         ways_cell=jnp.asarray(cell),
         ways_sizes=jnp.asarray([(sizes[i].max() + sizes[i + 1].min()) / 2 for i in range(len(sizes) - 1)]),
         lower=LOWER,
-        size=SIZE,
+        size=size,
     )
 
 
@@ -64,18 +64,19 @@ def walk(world: World, starts: np.ndarray, radius: Any = RADIUS) -> tuple[np.nda
     return np.where(np.asarray(arrived) >= 0, length, math.inf), np.asarray(path, float)
 
 
-def shortest(floor: Floor, starts: np.ndarray, goal: np.ndarray, radius: float = RADIUS) -> np.ndarray:
-    """Shortest ways (n,) m of a disc on the visibility graph of its exact free space, whose round corners are drawn to 2 mm."""
-    free = floor.free(radius)
-    nodes = np.concatenate([starts, [goal], shapely.get_coordinates(free.simplify(0.002))])
+def shortest(floor: Floor, starts: np.ndarray, goals: Any, fine: float = 0.002) -> np.ndarray:
+    """Shortest ways (n, G) m of a body to each goal, on the visibility graph of its exact free space, round corners drawn to `fine` m."""
+    free, goals = floor.free(RADIUS).simplify(fine), np.reshape(goals, (-1, 2))
+    nodes = np.concatenate([starts, goals, shapely.get_coordinates(free)])
     one, other = np.triu_indices(len(nodes), 1)
     lines = shapely.linestrings(np.stack([nodes[one], nodes[other]], 1))
-    wide = free.buffer(0.003)
+    wide = free.buffer(1.5 * fine, join_style="mitre")
     shapely.prepare(wide)
     seen = shapely.covers(wide, lines)
     length = np.zeros((len(nodes), len(nodes)))
     length[one[seen], other[seen]] = shapely.length(lines[seen])
-    return np.asarray(dijkstra(length, directed=False, indices=len(starts)))[: len(starts)]
+    ends = len(starts) + np.arange(len(goals))
+    return np.asarray(dijkstra(length, directed=False, indices=ends)).T[: len(starts)]
 
 
 corners = some.integers(3, 7)
@@ -106,11 +107,33 @@ def test_ways_are_the_shortest_on_any_plan(shapes: list[tuple[int, int]], seed: 
     places = sample_points(space, PEOPLE + 1, jax.random.key(seed), "places")
     goal, starts = places[0], places[1:]
     length, path = walk(world_of(floor, read_place("", point=goal.tolist())), starts)
-    truth = shortest(floor, starts, goal)
+    truth = shortest(floor, starts, goal)[:, 0]
     near = truth < math.inf
     assert (length[near] <= 1.02 * truth[near] + DT).all()
     assert (length[near] >= 0.98 * truth[near] - REACH - DT).all()
     assert floor.clearance(path[::10, near].reshape(-1, 2)).min() > 0.85 * RADIUS
+
+
+def test_ways_past_sixty_slivers_are_the_shortest() -> None:
+    """Triangles 0.02 m wide in all directions along the diagonal of a square, between some of which a body fits."""
+    dice = np.random.default_rng(4)
+    centre, turn = np.linspace(1.0, 19.0, 60), dice.uniform(0, 2 * math.pi, 60)
+    along, across = np.stack([np.cos(turn), np.sin(turn)], 1), np.stack([-np.sin(turn), np.cos(turn)], 1)
+    base = centre[:, None] + 0.01 * np.stack([across, -across], 1).transpose(1, 0, 2)
+    holes = np.stack([*base, centre[:, None] + 0.2 * along], 1)
+    floor = lay_floor(read_area({"outer": [[0, 0], [20, 0], [20, 20], [0, 20]], "holes": holes.tolist()}))
+    assert len(floor.area.interiors) == 60
+    places = sample_points(within(floor, floor.area, RADIUS), 204, jax.random.key(2), "places")
+    goals, starts = places[:4], places[4:]
+    size = (22.0, 22.0)
+    cell = choose_cell(size, 1, RADIUS)
+    truth = shortest(floor, starts, goals, fine=0.01)
+    for number, goal in enumerate(goals):
+        some = slice(50 * number, 50 * number + 50)
+        length, path = walk(world_of(floor, read_place("", point=goal.tolist()), size=size), starts[some])
+        np.testing.assert_array_less(length, 1.02 * truth[some, number] + cell)
+        np.testing.assert_array_less(0.98 * truth[some, number] - REACH - DT, length)
+        assert floor.clearance(path[::10].reshape(-1, 2)).min() > 0.85 * RADIUS
 
 
 def hall(*walls: Any) -> Floor:
@@ -124,7 +147,7 @@ def test_nobody_is_led_into_a_gap_he_does_not_fit_through(gap: float) -> None:
     starts = np.array([[4.0, 1.0], [5.0, 1.2], [5.7, 1.0], [5.7, 4.0], [1.0, 7.0]])
     length, path = walk(world_of(floor, read_place("", point=[8, 1])), starts)
     assert (np.abs(path[:-1, :, 0] - 6).min(0) < 0.02).all()
-    truth = shortest(hall([[6, 0], [6, 6.8]]), starts, np.array([8.0, 1.0]))
+    truth = shortest(hall([[6, 0], [6, 6.8]]), starts, [8.0, 1.0])[:, 0]
     assert (length <= 1.02 * truth + DT).all()
     assert (length >= 0.98 * truth - REACH - DT).all()
 
@@ -158,7 +181,7 @@ def test_a_wide_exit_is_aimed_at_where_it_can_be_reached() -> None:
     starts = np.array([[8.0, 1.0], [9.5, 4.0], [2.0, 2.0], [9.0, 6.0]])
     length, _ = walk(world_of(floor, exit_), starts)
     ends = np.array([[11.5, y] for y in np.linspace(0.75, 6.75, 121)])
-    truth = np.min([shortest(floor, starts, end) for end in ends[::6]], 0)
+    truth = shortest(floor, starts, ends[::6]).min(1)
     assert (length <= 1.02 * truth + DT).all()
 
 

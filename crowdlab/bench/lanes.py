@@ -11,6 +11,7 @@ LANES = {
     "codes": "every code at every size and density",
     "batch": "64 runs of 200 people at once, beside one",
     "walls": "1 000 far wall segments, beside 10",
+    "plan": "500 people among 1 000 wall segments, beside an empty hall of the same density",
     "departed": "10 000 people of whom 9 000 have left, beside 1 000",
     "steady": "10 000 steps, the last beside the first",
     "devices": "5 000 people on every device that JAX has, beside plain NumPy",
@@ -18,7 +19,7 @@ LANES = {
     "roofline": "the shortest time a step could take on this machine",
     "bytes": "the same run twice, in two processes: the same bytes",
 }
-LONE = ("batch", "walls", "departed", "steady", "roofline", "bytes")  # need no peers
+LONE = ("batch", "walls", "plan", "departed", "steady", "roofline", "bytes")  # need no peers
 OWN_STEP, PEER_STEP = 0.001, 0.01  # s: where friction in a dense crowd is stable; JuPedSim's default
 BYTES_STEPS = 4_000_000  # agent-steps of a piece that is compared
 
@@ -37,7 +38,7 @@ class Choice(NamedTuple):
 
 def heats(choice: Choice) -> list[Heat]:
     """All heats of the lanes chosen, small crowds first."""
-    makers = (_codes, _batch, _walls, _departed, _steady, _devices, _claims, _roofline, _bytes)
+    makers = (_codes, _batch, _walls, _plan, _departed, _steady, _devices, _claims, _roofline, _bytes)
     return [heat for lane, make in zip(LANES, makers, strict=True) if lane in choice.lanes for heat in make(choice)]
 
 
@@ -70,6 +71,13 @@ def _batch(choice: Choice) -> list[Heat]:
 def _walls(choice: Choice) -> list[Heat]:
     entries = [Entry(f"{grouped(many)} far walls", "crowdlab", Task(people=1000, far_walls=many)) for many in (10, 1000)]
     return [Heat("walls", LANES["walls"], tuple(entries), choice.rounds)]
+
+
+def _plan(choice: Choice) -> list[Heat]:
+    cases = (("empty hall", 0), ("among 125 columns of 8 walls", 1000 // crowd.CORNERS))
+    density = choice.densities[0]
+    entries = [Entry(name, "crowdlab", Task(people=500, density=density, columns=columns)) for name, columns in cases]
+    return [Heat("plan", f"{LANES['plan']}, {density:g} per m²", tuple(entries), choice.rounds)]
 
 
 def _departed(choice: Choice) -> list[Heat]:

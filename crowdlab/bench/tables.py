@@ -19,6 +19,7 @@ def told(report: Report) -> str:
         "codes": _codes,
         "batch": _pair,
         "walls": _pair,
+        "plan": _pair,
         "departed": _pair,
         "steady": _steady,
         "devices": _devices,

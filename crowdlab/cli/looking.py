@@ -1,4 +1,4 @@
-"""The commands that look at what is there: validate, replay, list, schema."""
+"""The commands that look at what is there: validate, replay, picture, list, schema."""
 
 import argparse
 import contextlib
@@ -43,7 +43,7 @@ def validate(options: argparse.Namespace) -> int:
             with contextlib.suppress(CrowdlabError):  # of what cannot even be read there is no more to say
                 _geometry(name, options.draw)
             continue
-        print("\n".join(report.described(loaded)))
+        print("\n".join(report.described(loaded, every=options.all)))
         _geometry(loaded, options.draw)
         print("\n".join(report.advised(loaded.params, loaded.state)))
         print(f"{loaded.name}: ok")
@@ -69,10 +69,24 @@ def replay(options: argparse.Namespace) -> int:
         print(f"written {options.html}")
         return 0
     if not recording.complete:
-        print(f"This run was cut off; it holds all up to {recording.steps * recording.dt:g} s.")
+        print(f"This run was cut off; it holds all up to {recording.last_step * recording.dt:g} s.")
     verdict = verify(recording)
     print(verdict)
     return 0 if verdict.same else 1
+
+
+def picture(options: argparse.Namespace) -> int:
+    """Write a picture of each scenario at one moment of a run."""
+    if not 60 <= options.width <= 8000:
+        raise CrowdlabError(f"--width {options.width}: allowed are 60 to 8000 pixels. Give such a width.")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in options.scenarios or scenario.shipped():
+        loaded = scenario.load(name)
+        still = importlib.import_module("crowdlab.views").pictured(loaded, options.at, width=options.width)
+        target = options.out / f"{loaded.name}.png"
+        target.write_bytes(still)
+        print(f"written {target}")
+    return 0
 
 
 def show(options: argparse.Namespace) -> int:

@@ -28,7 +28,7 @@ from crowdlab.record import Recorder, Recording
 from crowdlab.record.tables import exactly
 from crowdlab.scenario import Scenario
 from crowdlab.session import SHOWN
-from crowdlab.state import MOST
+from crowdlab.state import INSIDE, MOST, STANDING, WAITING, whereabouts
 
 
 class Task(NamedTuple):
@@ -95,7 +95,13 @@ def run(options: argparse.Namespace) -> int:
     path = task.folder / RECORDING
     if path.exists() and not options.force:
         raise CrowdlabError(f"{task.folder} holds an earlier run. Add --force to replace it, or --out FOLDER to write elsewhere.")
-    _make(task.folder)
+    with _folder(task.folder):
+        return _recorded(task, options)
+
+
+def _recorded(task: Task, options: argparse.Namespace) -> int:
+    """The run, told and written."""
+    path = task.folder / RECORDING
     print(
         f"{task.scenario.title or task.scenario.name}, seed {task.seed}; the first steps may have to wait for the compiler",
         flush=True,
@@ -125,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"written   {task.folder}: {', '.join(written)}", flush=True)
     page = f"open {task.folder / written[-1]}; " if "replay.html" in written else ""
     print(f"next      {page}check with: crowdlab replay {shlex.quote(str(task.folder))}", flush=True)
-    kept = f"The run up to {recording.steps * recording.dt:g} s is kept in {path}."
+    kept = f"The run up to {recording.last_step * recording.dt:g} s is kept in {path}."
     if cost.stopped:
         print(f"crowdlab: stopped by Ctrl-C. {kept}", file=sys.stderr)
         return 130
@@ -194,11 +200,21 @@ def _positive(given: float | None, default: float, name: str, unit: str) -> floa
     return float(value)
 
 
-def _make(folder: Path) -> None:
+@contextlib.contextmanager
+def _folder(folder: Path) -> Iterator[None]:
+    """The folder to write into, made where there is none. What was made is taken away again when nothing was written."""
+    made = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CrowdlabError(f"{folder}: this folder cannot be made ({error.strerror}). Give another with --out.") from error
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # it holds something
+            for one in made:
+                one.rmdir()
+        raise
 
 
 def _advance(task: Task, recorder: Recorder, cost: Cost) -> None:
@@ -207,13 +223,14 @@ def _advance(task: Task, recorder: Recorder, cost: Cost) -> None:
     line = "{desc}{percentage:3.0f}%|{bar}| {n:.1f}/{total:.1f} s [{elapsed}<{remaining}{postfix}]"
     with tqdm(total=steps * task.dt, bar_format=line, disable=None, leave=False) as bar, _stop_button(recorder) as pressed:
         for piece in recorder.run(steps, chunk=task.chunk):
-            alive, arrived = np.asarray(piece.final.alive), np.asarray(piece.final.arrived)
-            bar.set_postfix_str(f"{alive.sum()} inside", refresh=False)
+            people = whereabouts(*(np.asarray(part) for part in (piece.final.alive, piece.final.arrived >= 0, piece.final.entered)))
+            inside, waiting = int((people[INSIDE] | people[STANDING]).sum()), int(people[WAITING].sum())
+            bar.set_postfix_str(f"{inside} inside" + (f", {waiting} waiting" if waiting else ""), refresh=False)
             bar.update((recorder.step - done) * task.dt)
             done = recorder.step
             cost.add(time.perf_counter() - began, int(np.asarray(piece.frames.alive).sum()) * task.every)
             cost.stopped = pressed()
-            if cost.stopped or not (alive & (arrived < 0)).any():
+            if cost.stopped or not (people[INSIDE].any() or waiting):
                 break
 
 

@@ -1,11 +1,13 @@
-"""Who is there at the start, and how they differ."""
+"""Who is there at the start, who comes in later, and how they differ."""
 
 from crowdlab.demand.differences import Body, Distribution, Quantity, draw
-from crowdlab.demand.groups import PROFILES, Gaussian, Group, Profile
-from crowdlab.demand.people import Crowd, assemble, populate, reals
+from crowdlab.demand.groups import PROFILES, Gaussian, Group, Profile, Source, stoutest
+from crowdlab.demand.people import START, Crowd, assemble, populate, reals
+from crowdlab.demand.sources import Sources
 
 __all__ = [
     "PROFILES",
+    "START",
     "Body",
     "Crowd",
     "Distribution",
@@ -13,8 +15,11 @@ __all__ = [
     "Group",
     "Profile",
     "Quantity",
+    "Source",
+    "Sources",
     "assemble",
     "draw",
     "populate",
     "reals",
+    "stoutest",
 ]

@@ -10,15 +10,20 @@ from scipy.special import gammainc, gammaincinv, ndtr, ndtri
 
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import uniforms
-from crowdlab.params import Spec, check_value, param, pytree
+from crowdlab.params import check_value
 from crowdlab.state import Array
+from crowdlab.trees import Spec, param, pytree
 
 Pair = tuple[float, float]
+RARE = 1e-4  # share of people that may be beyond what counts as the largest of a law without an end
+CUT = 1e-3  # share of a law that may be lost at the bounds of the quantity without a word
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Distribution:
     """Numbers that differ from person to person, by one of these laws. All but the first may be cut at `least` and `most`.
+
+    A law of which more than CUT lies beyond what the quantity may be is refused unless it is cut there in so many words.
 
     References:
         Johnson, Kotz & Balakrishnan, Continuous Univariate Distributions 1 (1994), chapters 13, 14, 17, 21: names of the parameters.
@@ -29,6 +34,7 @@ class Distribution:
     lognormal: Pair | None = None  # mean and standard deviation of the natural logarithm
     gamma: Pair | None = None  # shape, scale
     weibull: Pair | None = None  # shape, scale
+    exponential: float | None = None  # mean
     least: float | None = None  # the law is cut here, by drawing from what is left of it
     most: float | None = None
 
@@ -103,10 +109,31 @@ def draw(quantity: Quantity, count: int, key: Array, where: str, law: Spec) -> n
     return values[:count]
 
 
+def largest(quantity: Quantity, where: str, law: Spec) -> float:
+    """The largest value that is drawn, but for a share of RARE where it comes from a law other than uniform; 0 for nobody.
+
+    Raises:
+        ScenarioError, ParamError: as `draw`.
+    """
+    if isinstance(quantity, Distribution):
+        return float(_draw_from(quantity, np.array([1.0 if quantity.uniform is not None else 1.0 - RARE]), where, law)[0])
+    values = np.ravel(quantity).astype(float)
+    check_value(where, values, law)
+    return float(values.max(initial=0.0))
+
+
 def _draw_from(spread: Distribution, chance: np.ndarray, where: str, bounds: Spec) -> np.ndarray:
-    given = [name for name in ("uniform", *_LAWS) if getattr(spread, name) is not None]
+    given = [name for name in ("uniform", *_LAWS, "exponential") if getattr(spread, name) is not None]
     if len(given) != 1:
-        raise ScenarioError(f"{where}: give exactly one of uniform = [from, to], normal, lognormal, gamma and weibull.")
+        raise ScenarioError(
+            f"{where}: give exactly one of uniform = [from, to], normal, lognormal, gamma, weibull and exponential."
+        )
+    numbers = np.ravel(getattr(spread, given[0])).tolist()
+    said = f"{where}.{given[0]} = " + (f"[{', '.join(f'{number:g}' for number in numbers)}]" if numbers[1:] else f"{numbers[0]:g}")
+    if spread.exponential is not None:
+        if not 0 < spread.exponential < math.inf:
+            raise ScenarioError(f"{where}.exponential = {spread.exponential:g}: allowed is a mean above zero. Give such a number.")
+        spread, given = dataclasses.replace(spread, exponential=None, gamma=(1.0, spread.exponential)), ["gamma"]
     if spread.uniform is not None:
         low, high = spread.uniform
         if not (math.isfinite(low) and math.isfinite(high) and low <= high):
@@ -129,6 +156,23 @@ def _draw_from(spread: Distribution, chance: np.ndarray, where: str, bounds: Spe
         raise ScenarioError(
             f"{where}: nothing of the {name} distribution lies between least = {least:g} and most = {most:g}. Widen them."
         )
+    _check_cut(spread, bottom, 1.0 - top, said, bounds)
     share = np.clip(bottom + (top - bottom) * chance, 1e-15, 1 - 1e-15)
     # The end points themselves may be missed by rounding of the inverse.
     return np.clip(law.value(first, second, share), least, most)
+
+
+def _check_cut(spread: Distribution, below: float, above: float, said: str, bounds: Spec) -> None:
+    """Refuse a law of which too large a share is lost at bounds that it does not name itself. Raises ScenarioError."""
+    ends = [
+        (share, f"{side} {bound:g} {bounds.unit}", f"{key} = {bound:g}")
+        for key, side, share, bound in (("least", "below", below, bounds.least), ("most", "above", above, bounds.most))
+        if getattr(spread, key) is None and share > 0
+    ]
+    lost = sum(share for share, *_ in ends)
+    if lost > CUT:
+        where, cure = (" and ".join(texts) for texts in list(zip(*ends, strict=True))[1:])
+        raise ScenarioError(
+            f"{said}: {100 * lost:.3g} % of this law lies {where}, where no value may be: allowed without a word are {100 * CUT:g} %. "
+            f"Give {cure} to have it cut there, which moves its mean, or another law."
+        )

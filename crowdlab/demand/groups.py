@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from crowdlab.demand.differences import Body, Distribution, Quantity
+from crowdlab.demand.differences import Body, Distribution, Quantity, largest
 from crowdlab.errors import ScenarioError, nearest
 from crowdlab.geometry import uniforms
-from crowdlab.params import People
+from crowdlab.params import People, spec_of
 from crowdlab.state import Array
 
 
@@ -36,6 +36,7 @@ class Group:
     positions: list[tuple[float, float]] | None = None
     goal: str | None = None
     goal_area: Any = None
+    journey: str | None = None
     desired_speed: Quantity = People.desired_speed  # the declared default, as for the two of the body
     radius: Quantity = Body.radius
     social_radius: Quantity | None = None
@@ -43,6 +44,7 @@ class Group:
     relaxation_time: Quantity | None = None
     pre_movement: Quantity = People.pre_movement
     profiles: dict[str, float] | None = None  # share of each kind of people
+    source: "Source | None" = None  # they come in over time; None: all are there at the start
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,23 @@ class Gaussian:
 
     centre: tuple[float, float]  # m
     deviation: float  # m, of each coordinate
+
+
+GAP = 0.2  # m, between the bodies of who comes in and of who is there already, unless a source says another; our choice
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source:
+    """People who come in over time, in the area of their group: when each is due, by one of the first four."""
+
+    rate: float | None = None  # 1/s, evenly
+    every: Quantity | None = None  # s, from one to the next
+    times: list[float] | None = None  # s, when each is due
+    counts: list[tuple[float, float, int]] | None = None  # from s, to s, how many, each at a random time in between
+    start: float = 0.0  # s, the first is due one gap later; of `rate` and `every`
+    stop: float | None = None  # s, nobody is due later; the same
+    patience: float | None = None  # s, how long who finds no room tries on before he is refused; None: for ever
+    gap: float = GAP  # m, that must be free round who comes in
 
 
 # Walking speeds on the flat by age: Weidmann (1993) as tabled in the guideline of RiMEA (2016), test 7.
@@ -72,9 +91,10 @@ def shared_out(shares: Mapping[str, float], count: int, key: Array, where: str) 
     """
     weights = np.array(list(shares.values()), float)
     wrong = [name for name, weight in shares.items() if not 0 <= weight < np.inf]
-    if wrong or not weights.sum() > 0:
+    if wrong or not weights.max(initial=0.0) > 0:
         said = f"{where}.{wrong[0]} = {shares[wrong[0]]:g}" if wrong else f"{where} = {dict(shares)}"
         raise ScenarioError(f"{said}: allowed are shares of 0 and more, not all 0. Correct them.")
+    weights = np.ldexp(weights, -np.frexp(weights.max())[1])  # no digit is lost, and the sum of huge ones stays among the numbers
     exact = weights / weights.sum() * count
     whole = np.floor(exact).astype(int)
     by_remainder = np.argsort(whole - exact, kind="stable")
@@ -93,3 +113,17 @@ def chosen(shares: Mapping[str, float], own: Mapping[str, Profile], where: str) 
         if name not in known:
             raise ScenarioError(f"{where}: there is no profile '{name}'. {nearest(name, list(known))}")
     return [known[name] for name in shares]
+
+
+def stoutest(name: str, group: Group, own: Mapping[str, Profile]) -> float:
+    """Radius, m, of the stoutest that a group may have, those of its profiles among them; but for a share of RARE, see `largest`.
+
+    Raises:
+        ScenarioError, ParamError: as for `chosen`, or there are no such radii.
+    """
+    shares, law = group.profiles or {}, spec_of(Body(), "radius")
+    kinds = zip(shares, chosen(shares, own, f"groups.{name}.profiles"), strict=True)
+    special = [(f"profiles.{title}.radius", kind.radius) for title, kind in kinds if shares[title] > 0]
+    usual = (f"groups.{name}.radius", group.radius)
+    radii = [usual if radius is None else (where, radius) for where, radius in special] or [usual]
+    return max(largest(radius, where, law) for where, radius in radii)

@@ -11,19 +11,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from crowdlab import geometry
+from crowdlab.demand.aims import Starts, aims
 from crowdlab.demand.differences import Body, draw
-from crowdlab.demand.groups import Group, Profile, chosen, shared_out
-from crowdlab.errors import ScenarioError, nearest
+from crowdlab.demand.grounds import ground, look
+from crowdlab.demand.groups import Gaussian, Group, Profile, chosen, shared_out
+from crowdlab.demand.sources import Sources, due_times, places_of, sources_of
+from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Floor, Place
-from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
-from crowdlab.params import People, Spec, spec_of
-from crowdlab.state import Array, State, World
+from crowdlab.params import People, spec_of
+from crowdlab.state import OUTSIDE, Array, State, Trip, World
+from crowdlab.trees import Spec
 
 # Draws for the start come from their own branch of the seed; a run folds in its steps, which never get as far as this number.
 START = 2**32 - 1
 MOST = 10_000_000  # people in one group; refused before anything is drawn
 # One fixed number for each thing that is drawn, so that adding one later changes no other.
-RADIUS, SOCIAL_RADIUS, MASS, DESIRED_SPEED, RELAXATION_TIME, PLACE, GOAL, PRE_MOVEMENT, PROFILE = range(9)
+RADIUS, SOCIAL_RADIUS, MASS, DESIRED_SPEED, RELAXATION_TIME, PLACE, GOAL, PRE_MOVEMENT, PROFILE, ARRIVAL, ENTRY = range(11)
 DRAWN = (
     "radius",
     "social_radius",
@@ -47,33 +50,42 @@ class Crowd:
     relaxation_time: np.ndarray  # (N,) s, NaN where a group says nothing
     pre_movement: np.ndarray  # (N,) s
     goal: np.ndarray  # (N,) number of the goal, -1 has none
+    journey: np.ndarray  # (N,) number of the journey, -1 has none
     own_goals: tuple[tuple[str, np.ndarray], ...]  # goals of single persons, name and point (2,) m, numbered after the common ones
+    sources: Sources | None = None  # of those who come in over time
 
 
 def populate(
     floor: Floor,
     groups: Mapping[str, Group],
-    goals: Mapping[str, tuple[Place, float]],
+    goals: Mapping[str, tuple[Place | None, float, str]],
     seed: int,
     *,
     relaxation: Spec,
     reach: float,
     profiles: Mapping[str, Profile] = MappingProxyType({}),
+    journeys: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> Crowd:
     """Everybody of all groups, placed and given goals.
 
-    `goals` are shape and arrival distance m by name; goals of single persons have the arrival distance `reach`, and `profiles` those
-    kinds of people that the scenario has beside PROFILES. Given places come first, then random ones in the order of the groups, so that
-    a random place is never where somebody was put by hand.
+    `goals` are shape, none for a direction, arrival distance, m, and what messages call it, by name; goals of single persons have the
+    arrival distance `reach`.
+    `profiles` are those kinds of people that the scenario has beside PROFILES, `journeys` all goals of each journey. Given places come
+    first, then random ones in the order of the groups, so that a random place is never where somebody was put by hand. Who comes in
+    over time has the place that is tried first.
 
     Raises:
         ScenarioError, ParamError: names the group, what is wrong and what is allowed.
     """
     base = jax.random.fold_in(jax.random.key(seed), START)
     keys = [jax.random.fold_in(base, number) for number in range(len(groups))]
-    rows = [
-        _individuals(name, group, _count(floor, name, group), key, relaxation, profiles)
+    due = [
+        None if group.source is None else due_times(name, group, group.source, jax.random.fold_in(key, ARRIVAL), MOST)
         for (name, group), key in zip(groups.items(), keys, strict=True)
+    ]
+    rows = [
+        _individuals(name, group, _count(floor, name, group) if times is None else len(times), key, relaxation, profiles)
+        for (name, group), key, times in zip(groups.items(), keys, due, strict=True)
     ]
     sizes = [len(row["radius"]) for row in rows]
     names = [f"groups.{name}.{_item(group)}[{i}]" for (name, group), n in zip(groups.items(), sizes, strict=True) for i in range(n)]
@@ -82,32 +94,36 @@ def populate(
     position = np.full((int(first[-1]), 2), math.nan)
     for given in (True, False):
         for number, (name, group) in enumerate(groups.items()):
-            if (group.positions is not None) == given:
+            if (group.positions is not None) == given and group.source is None:
                 mine = np.arange(first[number], first[number + 1])
                 _place(floor, name, group, jax.random.fold_in(keys[number], PLACE), position, columns["radius"], mine, names)
-    goal = np.full(len(position), -1)
-    own: list[tuple[str, np.ndarray]] = []
+    tried, entries = _enter(floor, groups, keys, first, position, columns["radius"])
+    starts = Starts(position, columns["radius"], names, entries, first, [jax.random.fold_in(key, GOAL) for key in keys])
+    goal, journey, own = aims(floor, groups, goals, journeys, starts, reach)
+    return Crowd(
+        group=np.repeat(np.arange(len(groups)), sizes),
+        position=position,
+        goal=goal,
+        journey=journey,
+        own_goals=tuple(own),
+        sources=sources_of(list(groups.values()), due, entries, tried, sizes),
+        **columns,
+    )
+
+
+def _enter(
+    floor: Floor, groups: Mapping[str, Group], keys: Sequence[Array], first: np.ndarray, position: np.ndarray, radius: np.ndarray
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Which place each of those who come in over time tries first, (N,), and the places (P, 2) m of each group; fills `position`."""
+    tried, entries = np.zeros(len(position), int), [np.empty((0, 2))] * len(groups)
     for number, (name, group) in enumerate(groups.items()):
-        span = slice(first[number], first[number + 1])
-        if group.goal is not None and group.goal_area is not None:
-            raise ScenarioError(f"groups.{name}: has both goal and goal_area. Give one of them.")
-        if group.goal is not None:
-            if group.goal not in goals:
-                raise ScenarioError(
-                    f"groups.{name}.goal = '{group.goal}': there is no such goal. {nearest(group.goal, list(goals))}"
-                )
-            goal[span] = list(goals).index(group.goal)
-            shape, distance = goals[group.goal]
-            _check_reach(floor, position[span], columns["radius"][span], names[span], shape, distance, f"goals.{group.goal}")
-        elif group.goal_area is not None:
-            points = _own_goals(floor, name, group, columns["radius"][span], jax.random.fold_in(keys[number], GOAL))
-            goal[span] = len(goals) + len(own) + np.arange(len(points))
-            own += [(f"{name}.{i}", point) for i, point in enumerate(points)]
-            for i, point in enumerate(points):
-                one = slice(first[number] + i, first[number] + i + 1)
-                shape = geometry.read_place("", point=point)
-                _check_reach(floor, position[one], columns["radius"][one], names[one], shape, reach, f"groups.{name}.goal_area")
-    return Crowd(group=np.repeat(np.arange(len(groups)), sizes), position=position, goal=goal, own_goals=tuple(own), **columns)
+        if group.source is not None:
+            rows, key = slice(first[number], first[number + 1]), jax.random.fold_in(keys[number], ENTRY)
+            places = entries[number] = places_of(floor, name, group, radius[rows], key)
+            chance = geometry.uniforms(jax.random.fold_in(key, 1), int(first[number + 1] - first[number]))[:, 0]
+            tried[rows] = (chance * len(places)).astype(int)
+            position[rows] = places[tried[rows]]
+    return tried, entries
 
 
 def _item(group: Group) -> str:
@@ -129,8 +145,8 @@ def _count(floor: Floor, name: str, group: Group) -> int:
             raise ScenarioError(
                 f"{where}.density = {group.density:g} (1/m^2): belongs to an area without a count. Give one of them."
             )
-        ground = geometry.within(floor, _ground(floor, group.area, f"{where}.area"))
-        count = round(group.density * ground.area) if 0 <= group.density * ground.area <= MOST else MOST + 1
+        wanted = group.density * geometry.within(floor, ground(floor, group.area, f"{where}.area")).area
+        count = round(wanted) if 0 <= wanted <= MOST else MOST + 1
     elif group.count is None:
         raise ScenarioError(f"{where}: key 'count' is missing: how many people start in the area? (Or give a density.)")
     else:
@@ -187,61 +203,50 @@ def _place(
         places = geometry.Notes(floor.origin).inside(given)
         geometry.check_start(floor, places, radius[mine], [names[i] for i in [*mine, *done]], taken)
     elif group.gaussian is not None:
-        x, y = geometry.Notes(floor.origin).inside(np.array(group.gaussian.centre, float)).tolist()
-        bell = ((x, y), group.gaussian.deviation)
-        if not 0 < bell[1] < math.inf:
-            raise ScenarioError(
-                f"groups.{name}.gaussian.deviation = {bell[1]:g} m: allowed are numbers above 0. Give such a number."
-            )
         places = geometry.sample_discs(
-            floor, floor.area, radius[mine], key, taken=taken, where=f"groups.{name}.gaussian", bell=bell
+            *(floor, floor.area, radius[mine], key),
+            taken=taken,
+            where=f"groups.{name}.gaussian",
+            bell=_bell(floor, name, group.gaussian),
         )
     else:
-        area = _ground(floor, group.area, f"groups.{name}.area")
+        area = ground(floor, group.area, f"groups.{name}.area")
         places = geometry.sample_discs(floor, area, radius[mine], key, taken=taken, where=f"groups.{name}.area")
     position[mine] = places
 
 
-def _ground(floor: Floor, spec: Any, where: str) -> geometry.Area:
-    area = geometry.read_area(spec, where, geometry.Notes(floor.origin))
-    ground = geometry.within(floor, area)
-    if ground.is_empty:
-        raise ScenarioError(f"{where}: lies outside the walkable area. Move it to where people can walk.")
-    return area
-
-
-def _own_goals(floor: Floor, name: str, group: Group, radius: np.ndarray, key: Array) -> np.ndarray:
-    """A random point for each person, (n, 2) m, where the stoutest of them can stand."""
-    where = f"groups.{name}.goal_area"
-    area = _ground(floor, group.goal_area, where)
-    room = geometry.within(floor, area, float(radius.max(initial=0.0)))
-    if len(radius) and room.is_empty:
-        raise ScenarioError(f"{where}: nobody of radius {radius.max():g} m can stand there. Enlarge it.")
-    return geometry.sample_points(room, len(radius), key, where)
-
-
-def _check_reach(
-    floor: Floor, starts: np.ndarray, radius: np.ndarray, names: Sequence[str], place: Place, reach: float, where: str
-) -> None:
-    lost = np.flatnonzero(geometry.unreachable(floor, starts, radius, place, reach))
-    if len(lost):
-        one = lost[0]
-        more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-        start = f"{names[one]} at {geometry.at(starts[one], floor.origin)}{more}"
-        cure = "Widen the way (a door needs twice the radius), or give another goal."
-        door = geometry.narrow_door(floor, starts[one], place, reach, float(radius[one]))
-        if door is not None:
-            cure = f"The door at {geometry.at(door.place, floor.origin)} is {door.width:.3g} m wide. {cure}"
-        if not reach and floor.free(float(radius[one])).distance(place) > 0:
-            cure = (
-                "It lies nearer to a wall than the radius: move it away, or onto the outline of the area, where it opens the wall."
-            )
-        raise ScenarioError(f"{where}: unreachable for radius {radius[one]:.3g} m from {start}. {cure}")
+def _bell(floor: Floor, name: str, gaussian: Gaussian) -> tuple[tuple[float, float], float]:
+    """Centre, less the origin, and deviation of a start, m. Raises ScenarioError."""
+    where = f"groups.{name}.gaussian"
+    given = geometry.read_points([gaussian.centre], f"{where}.centre")
+    centre = geometry.Notes(floor.origin).inside(given)
+    if not floor.inside(centre)[0]:
+        raise ScenarioError(
+            f"{where}.centre: {geometry.at(given[0])} lies outside the walkable area. Move it to where people can walk.",
+            place=(float(given[0, 0]), float(given[0, 1])),
+        )
+    if not 0 < gaussian.deviation < math.inf:
+        raise ScenarioError(f"{where}.deviation = {gaussian.deviation:g} m: allowed are numbers above 0. Give such a number.")
+    x, y = centre[0].tolist()
+    return (x, y), gaussian.deviation
 
 
 def reals(values: Any) -> Array:
     """An array of the default float type, converted on the host: no program is compiled for it."""
     return jnp.asarray(np.asarray(values, jnp.result_type(float)))
+
+
+def _begun(crowd: Crowd, world: World) -> tuple[np.ndarray, Trip | None]:
+    """Everybody's first goal, (N,), and the journeys just begun. A goal is known from the start where there is nothing to choose and no
+    place to be had.
+    """
+    plan = world.journeys
+    if plan is None:
+        return crowd.goal, None
+    stage = np.append(np.asarray(plan.first), -1)[crowd.journey]  # the last is that of nobody's journey
+    options = np.asarray(plan.options)
+    plain = (options[:, 1:] < 0).all(1) & ((np.asarray(plan.tail) < 0) | np.asarray(plan.queue))[options[:, 0]]
+    return np.where((stage >= 0) & plain[stage], options[stage, 0], crowd.goal), Trip.begun(stage)
 
 
 def assemble(crowd: Crowd, world: World, origin: geometry.Origin = geometry.ZERO) -> State:
@@ -255,7 +260,9 @@ def assemble(crowd: Crowd, world: World, origin: geometry.Origin = geometry.ZERO
     def integers(values: Any) -> Array:
         return jnp.asarray(np.asarray(values, np.int32))
 
+    goal, trip = _begun(crowd, world)
     state = State(
+        trip=trip,
         id=integers(np.arange(count)),
         position=reals(crowd.position.T),
         velocity=reals(np.zeros((2, count))),
@@ -265,23 +272,20 @@ def assemble(crowd: Crowd, world: World, origin: geometry.Origin = geometry.ZERO
         mass=reals(crowd.mass),
         desired_speed=reals(crowd.desired_speed),
         group=integers(crowd.group),
-        goal=integers(crowd.goal),
-        alive=jnp.asarray(np.ones(count, bool)),
+        goal=integers(goal),
+        alive=jnp.asarray(np.ones(count, bool)),  # those outside as well, to see whether they have a way
         arrived=integers(np.full(count, -1)),
+        entered=integers(np.zeros(count)),
         step=integers(0),
     )
-    heading, distance = map(np.array, _look(state, world))
+    heading, distance = map(np.array, look(state, world))
     nowhere = (heading == 0).all(0)
-    lost = np.flatnonzero(nowhere & (crowd.goal >= 0) & np.isinf(distance))
+    lost = np.flatnonzero(nowhere & (goal >= 0) & np.isinf(distance))
     if len(lost):
         raise ScenarioError(
             f"person {lost[0]} at {geometry.at(crowd.position[lost[0]], origin)}: the way to the goal is too narrow for a raster of "
             f"{float(world.ways_cell):.3g} m, the finest that fits the memory. Use a smaller area or fewer goals."
         )
     heading[0, nowhere] = 1.0
-    return state.with_(heading=reals(heading))
-
-
-@jax.jit
-def _look(state: State, world: World) -> tuple[Array, Array]:
-    return desired_direction(state, world).stacked, distance_to_goal_in_sight(state, world)
+    inside = np.ones(count, bool) if crowd.sources is None else crowd.sources.source < 0
+    return state.with_(heading=reals(heading), alive=jnp.asarray(inside), entered=integers(np.where(inside, 0, OUTSIDE)))

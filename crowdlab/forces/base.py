@@ -10,8 +10,9 @@ from jax import lax
 from crowdlab import arithmetic
 from crowdlab.arithmetic import Vector
 from crowdlab.neighbours import Neighbours
-from crowdlab.params import Params, param, register, static
+from crowdlab.params import Params, register
 from crowdlab.state import Array, State, World
+from crowdlab.trees import param, static
 
 T = TypeVar("T")
 FORCES: dict[str, type] = {}  # snake_case name -> class; filled by @force, read by scenario.py

@@ -9,8 +9,8 @@ from crowdlab.arithmetic import Vector, dot, inverse, rounded
 from crowdlab.forces.base import NEGLIGIBLE, force, largest
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.neighbours import Neighbours
-from crowdlab.params import param
 from crowdlab.state import Array, State, World
+from crowdlab.trees import param
 
 HFV = "Helbing, Farkas & Vicsek 2000"
 ROUNDING = 1e-4  # m; the reach is computed in double precision, the force in single

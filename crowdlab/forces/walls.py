@@ -6,8 +6,8 @@ from crowdlab.arithmetic import Vector, dot, inverse
 from crowdlab.forces.base import force
 from crowdlab.forces.crowd import HFV, exponential, exponential_range
 from crowdlab.neighbours import Neighbours
-from crowdlab.params import param
 from crowdlab.state import Array, State, World
+from crowdlab.trees import param
 
 
 @force

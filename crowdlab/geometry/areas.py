@@ -11,7 +11,7 @@ from crowdlab.errors import ScenarioError
 from crowdlab.geometry.forms import Rings, lines_in, polygons_in
 from crowdlab.geometry.joining import joined
 from crowdlab.geometry.notes import WARNING, ZERO, Notes, Origin
-from crowdlab.geometry.rings import FARTHEST, SAME, SPECK, check_polygon, sound_ring, without_repeats
+from crowdlab.geometry.rings import FARTHEST, SAME, SPECK, check_near, check_polygon, sound_ring, without_repeats
 
 VERSION = f"{shapely.__version__} {shapely.geos_version_string}"  # of what computes here
 Area: TypeAlias = Polygon | MultiPolygon
@@ -124,7 +124,7 @@ def polygons(wkt: str, origin: Origin = ZERO) -> list[list[np.ndarray]]:
 
 
 def read_points(spec: Any, where: str, least: int = 1) -> np.ndarray:
-    """Finite coordinates (n, 2) m. Raises ScenarioError naming the item and what it holds."""
+    """Finite coordinates (n, 2) m, none beyond any map. Raises ScenarioError naming the item and what it holds."""
     try:
         points = np.asarray(spec, float)
     except (TypeError, ValueError):
@@ -136,6 +136,7 @@ def read_points(spec: Any, where: str, least: int = 1) -> np.ndarray:
         raise ScenarioError(f"{where}[{bad}] = {points[bad].tolist()}: allowed are finite numbers in m.")
     if len(points) < least:
         raise ScenarioError(f"{where}: has {len(points)} points, allowed are {least} or more.")
+    check_near(points, where)
     return points
 
 

@@ -1,6 +1,7 @@
 """The floor of a scenario: where people may walk, how far the next wall is, and who can get where."""
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -11,6 +12,7 @@ from crowdlab.errors import ScenarioError
 from crowdlab.geometry.areas import Area, Place, outline, solid, tidy
 from crowdlab.geometry.notes import WARNING, ZERO, Notes, Origin, at
 from crowdlab.geometry.rings import SAME, SNAP, SPECK
+from crowdlab.geometry.seams import APART, Joined, open_seams
 from crowdlab.geometry.segments import open_exits, wall_arrays
 
 
@@ -22,6 +24,8 @@ class Floor:
     walls: np.ndarray  # (W, 2, 2) m, segments
     obstacles: tuple[tuple[str, Area], ...] = ()  # named, for messages
     openings: tuple[np.ndarray, ...] = ()  # stretches (2, 2) m of the outline that are an exit, where no wall stands
+    seams: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 2, 2)))  # m, where sides are joined, twice each
+    joined: Joined = APART
     origin: Origin = ZERO  # m, what was taken off every coordinate of the plan; messages put it back
     tree: shapely.STRtree = dataclasses.field(init=False, repr=False)  # of the walls
     known: dict[float, Area] = dataclasses.field(init=False, repr=False, default_factory=dict)  # radius -> free space
@@ -29,6 +33,14 @@ class Floor:
     def __post_init__(self) -> None:
         object.__setattr__(self, "tree", shapely.STRtree(shapely.linestrings(self.walls)))
         shapely.prepare(self.area)
+
+    @property
+    def periods(self) -> list[tuple[float, float]]:
+        """Half of the shifts, m, to the copies of the area all round it; the others are opposite to these."""
+        left, bottom, right, top = self.area.bounds
+        across, up = (right - left, 0.0), (0.0, top - bottom)
+        both = [(across[0], up[1]), (across[0], -up[1])] if all(self.joined) else []
+        return [shift for shift, joined in zip((across, up), self.joined, strict=True) if joined] + both
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """Whether each of (n, 2) points lies in the walkable area, (n,) bool; on the outline counts."""
@@ -66,13 +78,14 @@ def lay_floor(
     lines: Iterable[np.ndarray] = (),
     exits: Iterable[np.ndarray] = (),
     notes: Notes | None = None,
+    joined: Joined = APART,
 ) -> Floor:
     """Floor of an area less its named obstacles, with open polylines (n, 2) as further walls; all less the origin of the `notes`.
 
-    Where the edges (E, 2, 2) of an exit lie on a wall, the wall is open.
+    Where the edges (E, 2, 2) of an exit lie on a wall, the wall is open; where sides are joined there is none.
 
     Raises:
-        ScenarioError: an obstacle that lies outside, or obstacles that leave nothing.
+        ScenarioError: an obstacle that lies outside, or obstacles that leave nothing, or sides that cannot be joined.
     """
     notes = Notes() if notes is None else notes
     for name, obstacle in obstacles:
@@ -91,9 +104,28 @@ def lay_floor(
         if walkable.is_empty:
             spot = area.representative_point().coords[0]
             raise notes.refusal("world.obstacles: cover the whole area, so nobody can stand anywhere. Make them smaller.", spot)
-    segments = np.concatenate([outline(tidy(walkable)), *(np.stack([line[:-1], line[1:]], 1) for line in lines)])
+    segments, seams = outline(tidy(walkable)), np.empty((0, 2, 2))
+    if any(joined):
+        with notes.attempt("world.periodic"):
+            segments, seams = open_seams(area, segments, joined, notes)
+    segments = np.concatenate([segments, *(np.stack([line[:-1], line[1:]], 1) for line in lines)])
     segments, openings = open_exits(segments, [edge for edges in exits for edge in edges])
-    return Floor(tidy(walkable), wall_arrays(segments)["walls"], tuple(obstacles), tuple(openings), notes.origin)
+    return Floor(
+        *(tidy(walkable), wall_arrays(segments)["walls"], tuple(obstacles), tuple(openings), seams, joined), origin=notes.origin
+    )
+
+
+def outlets(floor: Floor, exits: Sequence[Place | None]) -> tuple[np.ndarray, np.ndarray]:
+    """Openings (O, 2, 2) m with nothing behind them, inside to the left, and which exit each is, (O,) int32; no gates in thin walls."""
+    found, owners = [], []
+    for opening in floor.openings:
+        middle = Point(opening.mean(0))
+        if floor.area.boundary.distance(middle) <= SNAP:
+            (x, y), hair = opening[1] - opening[0], SNAP / math.hypot(*(opening[1] - opening[0]))
+            left = Point(opening.mean(0) + np.array([-2 * hair * y, 2 * hair * x]))
+            found.append(opening if floor.area.contains(left) else opening[::-1])
+            owners.append(next(n for n, place in enumerate(exits) if place is not None and place.distance(middle) <= 2 * SNAP))
+    return np.array(found).reshape(-1, 2, 2), np.array(owners, np.int32)
 
 
 def covers(area: Area, points: np.ndarray) -> np.ndarray:
@@ -103,8 +135,12 @@ def covers(area: Area, points: np.ndarray) -> np.ndarray:
 
 
 def within(floor: Floor, area: Area, radius: float = 0.0) -> Area:
-    """The part of an area, m, where the centre of a disc of `radius` may be; may be empty."""
-    return solid(shapely.intersection(area, floor.free(radius) if radius else floor.area))
+    """The part of an area, m, where the centre of a disc of `radius` may be, and no joined side cuts it; may be empty."""
+    room = shapely.intersection(area, floor.area)
+    room = shapely.intersection(room, floor.free(radius)) if radius else room  # which goes on beyond exits
+    if radius and len(floor.seams):
+        room = shapely.difference(room, MultiLineString(list(floor.seams)).buffer(radius, cap_style="flat"))
+    return solid(room)
 
 
 def check_place(floor: Floor, place: Place, where: str) -> None:
@@ -121,6 +157,17 @@ def check_place(floor: Floor, place: Place, where: str) -> None:
         gap = f"with {beyond.length:.3g} m of {place.length:.3g} m outside"
     x, y = shapely.get_coordinates(beyond)[0] + floor.origin
     text = f"{where}: lies outside the walkable area near {at((x, y))}, {gap}. Move it inside, or enlarge the area."
+    raise ScenarioError(text, place=(x, y))
+
+
+def check_zone(floor: Floor, area: Area, where: str) -> None:
+    """A zone must hold a part of the walkable area. Raises ScenarioError naming it and how far off it lies."""
+    if not within(floor, area).is_empty:
+        return
+    x, y = np.asarray(area.representative_point().coords[0]) + floor.origin
+    gap = floor.area.distance(area)
+    far = f"{gap:.3g} m away from it" if gap > 0 else "where nobody can walk"
+    text = f"{where}: lies outside the walkable area near {at((x, y))}, {far}. Move it inside, or take it out."
     raise ScenarioError(text, place=(x, y))
 
 

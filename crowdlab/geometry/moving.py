@@ -1,16 +1,21 @@
 """Walls that are there at times: doors that close. However many stand, the arrays have the same shapes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import shapely
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from crowdlab.geometry.rings import SAME
+from crowdlab.geometry.areas import Area
+from crowdlab.geometry.floors import Floor, check_place
+from crowdlab.geometry.notes import NOTE, Notes
+from crowdlab.geometry.rings import SAME, SNAP
 
 AWAY = 10_000.0  # m, where the walls of open doors wait
 ON_LINE = 1e-6  # m
+SHORT = 2.5 * SNAP  # m; less of a door than this is none of it
+ALONG = 10 * SNAP  # m, what two lines have in common at least where one lies on the other, and does not cross it
 
 
 def distances(points: np.ndarray, edges: np.ndarray) -> np.ndarray:
@@ -27,6 +32,58 @@ def which_door(walls: np.ndarray, fixed: np.ndarray, doors: Sequence[np.ndarray]
     if len(fixed):
         owner[distances(middle, fixed) < ON_LINE] = -1
     return owner
+
+
+def lying_on(edges: np.ndarray, doors: np.ndarray) -> np.ndarray:
+    """Which of the edges (D, 2, 2) m of doors lie on edges (E, 2, 2) m, at least with a part of them, (D,) bool."""
+    if not len(doors):
+        return np.zeros(0, bool)
+    strip = shapely.union_all(shapely.linestrings(edges)).buffer(SNAP, cap_style="flat")
+    return np.asarray(shapely.length(shapely.intersection(shapely.linestrings(doors), strip)) > ALONG)
+
+
+def left_open(edges: np.ndarray, doors: np.ndarray) -> list[np.ndarray]:
+    """What edges (D, 2, 2) m of closed doors leave open of edges (E, 2, 2) m, as edges of each stretch without a break."""
+    strip = shapely.union_all(shapely.linestrings(doors[lying_on(edges, doors)])).buffer(SNAP, cap_style="flat")
+    rest = shapely.union_all(shapely.difference(shapely.linestrings(edges), strip))
+    merged = shapely.line_merge(rest) if rest.geom_type == "MultiLineString" else rest
+    stretches = [shapely.get_coordinates(part) for part in shapely.get_parts(merged)]
+    return [np.stack([points[:-1], points[1:]], 1) for points in stretches if len(points) > 1]
+
+
+def check_door(floor: Floor, edges: np.ndarray, others: Mapping[str, np.ndarray], where: str, notes: Notes) -> None:
+    """Note a door, edges (E, 2, 2) m, that reaches out. Raises ScenarioError for one that shuts nothing or lies on another one."""
+    line, spot = shapely.union_all(shapely.linestrings(edges)), edges[0].mean(0)
+    out = shapely.difference(line, floor.area.buffer(SHORT))
+    if line.length - out.length <= SHORT:
+        check_place(floor, line, f"{where}.line")
+    for name, other in others.items():
+        if lying_on(other, edges).any():
+            shared = edges[lying_on(other, edges)][0].mean(0)
+            raise notes.refusal(
+                f"{where}.line: at {notes.at(shared)} it lies on door {name}. Give one door the times of both, or draw them apart.",
+                shared,
+            )
+    if len(floor.walls):
+        walls = shapely.MultiLineString(list(floor.walls)).buffer(SHORT / 2, cap_style="flat")
+        if shapely.difference(line, walls).length - out.length <= SHORT:
+            raise notes.refusal(f"{where}.line: lies on a wall, at {notes.at(spot)}. Draw it across a gap, or along an exit.", spot)
+    if out.length > SHORT:
+        spot = shapely.get_coordinates(out)[0]
+        notes.add(NOTE, where, "reaches out of the walkable area", spot, out.length, "m", "Kept: closed it is a wall there too.")
+
+
+def first_parted(points: np.ndarray, edges: np.ndarray) -> int | None:
+    """The first of places (n, 2) m from which the straight way to the next one meets edges (E, 2, 2) m; None without one."""
+    legs = shapely.linestrings(np.stack([points[:-1], points[1:]], 1))
+    met = np.flatnonzero(shapely.intersects(legs, shapely.MultiLineString(list(edges))))
+    return int(met[0]) if len(met) else None
+
+
+def cut_at(area: Area, edges: np.ndarray) -> np.ndarray | None:
+    """A place (2,) m where edges (E, 2, 2) m cut an area, not just touch its outline; None without one."""
+    cut = shapely.intersection(shapely.MultiLineString(list(edges)), area.buffer(-SNAP))
+    return None if cut.is_empty else np.asarray(cut.interpolate(0.5, normalized=True).coords[0])
 
 
 def standing(arrays: dict[str, np.ndarray], stands: np.ndarray) -> dict[str, np.ndarray]:

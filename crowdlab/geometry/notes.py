@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -95,14 +96,17 @@ class Notes:
 
     @contextmanager
     def attempt(self, item: str) -> Iterator[None]:
-        """Read one item: its mistake is raised, or noted where mistakes are collected."""
+        """Read one item: its mistake is raised, or noted where mistakes are collected; under its own path where it names another."""
         try:
             yield
         except ScenarioError as error:
             if not self.collects:
                 raise
-            told = str(error).removeprefix(f"{item}: ").rstrip(".")
-            what, _, cure = told.partition(". ")
+            what, _, cure = str(error).rstrip(".").partition(". ")
+            other = re.match("(.+?)(?:: | = )", what)
+            if other and not what.startswith(tuple(item + mark for mark in (":", " = ", ".", "["))):
+                item, what = other[1], what[other.end() :]  # a mistake in a table that has to do with the item
+            what = what.removeprefix(f"{item}: ")
             self.findings.append(
                 Finding(ERROR, item, what, NOWHERE, math.nan, "", f"{cure}." if cure else "")._replace(place=error.place)
             )

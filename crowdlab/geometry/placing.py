@@ -99,10 +99,10 @@ def sample_discs(
         if placed == count:
             return places[np.argsort(order)]
     if bell:
-        (x, y), deviation = bell
+        centre, deviation = bell
         raise ScenarioError(
-            f"{where}: about {placed} people of radius {_span(radii)} m find a place {deviation:g} m or so from ({x:g}, {y:g}) m, "
-            f"count = {count}. Lower the count or enlarge the deviation."
+            f"{where}: about {placed} people of radius {_span(radii)} m find a place {deviation:g} m or so from "
+            f"{at(centre, floor.origin)}, count = {count}. Lower the count, or give another deviation."
         )
     narrow = within(floor, area, float(wide.max()))
     sites, slack = _lattice(narrow, float(wide.max()), count, key, taken)
@@ -229,9 +229,8 @@ def check_start(floor: Floor, positions: np.ndarray, radii: np.ndarray, names: S
     sizes = radii if taken is None else np.concatenate([radii, taken[1]])
     if len(points) < 2:
         return
-    pairs = cKDTree(points).query_pairs(2 * float(sizes.max()), output_type="ndarray")
-    pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
-    apart = np.hypot(*(points[pairs[:, 0]] - points[pairs[:, 1]]).T)
+    pairs, gaps = _near(floor, points, 2 * float(sizes.max()))
+    apart = np.hypot(*gaps.T)
     overlap = sizes[pairs].sum(1) - apart
     for number in np.flatnonzero((overlap > 1e-6) & (pairs[:, 0] < len(positions)))[:1]:
         one, other = pairs[number].tolist()
@@ -239,3 +238,19 @@ def check_start(floor: Floor, positions: np.ndarray, radii: np.ndarray, names: S
             f"{names[one]} and {names[other]}: overlap by {overlap[number]:.3g} m, their centres are {apart[number]:.4g} m apart, "
             f"allowed are {sizes[one] + sizes[other]:g} m (the sum of their radii) or more. Move one of them."
         )
+
+
+def _near(floor: Floor, points: np.ndarray, distance: float) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (n, 2) of points within `distance` m, the lower number first and in order, and the offsets (n, 2) m of the two."""
+    tree = cKDTree(points)
+    pairs = [tree.query_pairs(distance, output_type="ndarray")]
+    gaps = [points[pairs[0][:, 0]] - points[pairs[0][:, 1]]]
+    for shift in floor.periods:
+        across = tree.sparse_distance_matrix(cKDTree(points + shift), distance, output_type="coo_matrix")
+        one, other = across.row, across.col
+        some = one != other
+        pairs.append(np.sort(np.stack([one[some], other[some]], 1), axis=1))
+        gaps.append((points[one] - points[other] - shift)[some])
+    both, apart = np.concatenate(pairs), np.concatenate(gaps)
+    order = np.lexsort((both[:, 1], both[:, 0]))
+    return both[order], apart[order]

@@ -13,6 +13,7 @@ from crowdlab.geometry.forms import lines_in, polygons_in
 from crowdlab.geometry.joining import pulled
 from crowdlab.geometry.notes import NOTE, WARNING, Finding, Notes, Origin
 from crowdlab.geometry.rings import SAME, SNAP
+from crowdlab.geometry.seams import APART, Joined
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class Plan:
     obstacles: tuple[tuple[str, Area], ...]
     lines: tuple[tuple[str, np.ndarray], ...]  # open polylines (n, 2)
     notes: Notes
+    joined: Joined = APART
 
     @property
     def origin(self) -> Origin:
@@ -35,7 +37,7 @@ class Plan:
         return tuple(self.notes.findings)
 
 
-def read_plan(area: Any, obstacles: Any = (), walls: Any = (), notes: Notes | None = None) -> Plan:
+def read_plan(area: Any, obstacles: Any = (), walls: Any = (), notes: Notes | None = None, joined: Joined = APART) -> Plan:
     """Everything in one form, as `read_area` and `read_lines` take it; `obstacles` and `walls` may be lists or one geometry of many.
 
     Raises:
@@ -56,7 +58,8 @@ def read_plan(area: Any, obstacles: Any = (), walls: Any = (), notes: Notes | No
     shapes = [("the outline of the area", ground), *blocks, *((name, LineString(line)) for name, line in lines)]
     _, *rest = pulled(shapes, notes)
     many = len(blocks)
-    plan = Plan(ground, tuple(rest[:many]), tuple((name, shapely.get_coordinates(line)) for name, line in rest[many:]), notes)
+    thin = tuple((name, shapely.get_coordinates(line)) for name, line in rest[many:])
+    plan = Plan(ground, tuple(rest[:many]), thin, notes, joined)
     _compare(plan)
     return plan
 

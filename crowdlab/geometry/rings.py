@@ -27,9 +27,7 @@ def sound_ring(points: np.ndarray, where: str, notes: Notes, *, hole: bool = Fal
     finite = np.isfinite(points).all(1)
     if not finite.all():
         raise ScenarioError(f"{where}: is empty or not finite. Give a polygon of some size.")
-    far = float(np.abs(points).max(initial=0.0))
-    if far > FARTHEST:
-        raise ScenarioError(f"{where}: a corner at {far:g} m: allowed are coordinates up to {FARTHEST:g} m. Is the unit metres?")
+    check_near(points, where)
     ring = notes.inside(points)
     notes.outlines.append((where, np.concatenate([ring, ring[:1]])))
     ring = without_repeats(ring, where, notes)
@@ -47,6 +45,13 @@ def sound_ring(points: np.ndarray, where: str, notes: Notes, *, hole: bool = Fal
         )
     _remark(ring, where, notes, hole)
     return ring
+
+
+def check_near(points: np.ndarray, where: str) -> None:
+    """Refuse finite coordinates (n, 2) m beyond any map. Raises ScenarioError."""
+    far = float(np.abs(points).max(initial=0.0))
+    if far > FARTHEST:
+        raise ScenarioError(f"{where}: a corner at {far:g} m: allowed are coordinates up to {FARTHEST:g} m. Is the unit metres?")
 
 
 def without_repeats(points: np.ndarray, where: str, notes: Notes) -> np.ndarray:

@@ -4,8 +4,10 @@ Every measure reads `Tracks`, made from a recording, from a run or from plain ar
 """
 
 from crowdlab.measures.contact import INJURING, Overlaps, contact_pressure, overlaps
+from crowdlab.measures.entries import Entries, entries
 from crowdlab.measures.lines import Crossings, crossings, mean_flow
 from crowdlab.measures.local import Field, Local, classical, grid, voronoi
+from crowdlab.measures.reasons import Missing, Reason, not_arrived
 from crowdlab.measures.tracks import Tracks
 from crowdlab.measures.travel import (
     HARDLY,
@@ -31,20 +33,25 @@ __all__ = [
     "LATELY",
     "QUEUEING",
     "Crossings",
+    "Entries",
     "Field",
     "Local",
+    "Missing",
     "Overlaps",
     "Queue",
+    "Reason",
     "Tracks",
     "Ways",
     "classical",
     "contact_pressure",
     "crossings",
+    "entries",
     "evacuation_time",
     "frames_ago",
     "grid",
     "mean_flow",
     "moved",
+    "not_arrived",
     "overlaps",
     "queue",
     "slow_time",

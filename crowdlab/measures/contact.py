@@ -1,18 +1,22 @@
 """Bodies in each other: overlaps, and how hard they press."""
 
 import functools
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crowdlab.commands import in_order
 from crowdlab.errors import MeasureError
 from crowdlab.measures.tracks import Tracks
-from crowdlab.neighbours import Grid, enlarge, find, list_need, overlapping, plan_grid, with_wall_table
+from crowdlab.neighbours import Grid, enlarge, find, list_need, overlapping, plan_grid
 from crowdlab.observe import contact_pressure as pressure_now
-from crowdlab.params import Params, as_arrays
+from crowdlab.params import Params, as_arrays, moved
+from crowdlab.record.tables import exactly
 from crowdlab.scenario import Scenario
+from crowdlab.simulation import laid
 from crowdlab.state import Array, State, World
 from crowdlab.walls import feature_count
 
@@ -52,7 +56,8 @@ def contact_pressure(tracks: Tracks, scenario: Scenario, params: Params | None =
 
     Sum of the sizes of k g over neighbours and walls, divided by 2 pi r; neither the social repulsion nor friction is in it. The forces
     are worked out again from the places in the frames, with `params`, or those of the scenario. What happens between two frames is not
-    seen: for that save every step. Doors stand as at the start. Whoever comes above INJURING counts as injured in the paper.
+    seen: for that save every step. Doors stand, and orders to set a parameter have been carried out, as the tracks know them: those of a
+    recording do, those of plain arrays have doors as at the start. Whoever comes above INJURING counts as injured in the paper.
 
     Raises:
         MeasureError: no force of contact in these parameters, or tracks of other people.
@@ -77,10 +82,23 @@ def contact_pressure(tracks: Tracks, scenario: Scenario, params: Params | None =
             start.with_(position=jnp.asarray(place.T, start.position.dtype), alive=jnp.asarray(present))
             for place, present in zip(places, tracks.present, strict=True)
         ]
-        grid = _room_for(states, scenario.world)
-        world = with_wall_table(scenario.world, grid)
-        pressures = np.array([_pressure(state, params, world, grid) for state in states], float)
+        grid = _room_for(states, scenario.walled)
+        known = np.full(len(states), int(start.closed)) if tracks.closed is None else tracks.closed
+        worlds = {shut: laid(scenario, start.with_(closed=np.int32(shut)), grid) for shut in set(known.tolist())}
+        pressures = np.empty(tracks.present.shape)
+        for frame, (state, now) in enumerate(zip(states, in_force(tracks, params), strict=True)):
+            pressures[frame] = _pressure(state, now, worlds[int(known[frame])], grid)
     return np.where(tracks.present, pressures, np.nan)
+
+
+def in_force(tracks: Tracks, params: Params) -> Iterator[Params]:
+    """The parameters with which the step to each frame was made."""
+    orders, dt = in_order(tracks.settings), exactly(params.motion.dt)
+    for time in tracks.time:
+        while orders and orders[0].step * dt < time:
+            order = orders.pop(0)
+            params = moved(params, order.path, order.value[0])
+        yield params
 
 
 @functools.partial(jax.jit, static_argnames="grid")

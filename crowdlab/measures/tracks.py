@@ -1,16 +1,20 @@
 """Where everybody was, frame by frame: the one thing that all measures read, from a recording, a run or plain arrays."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
 
+import jax
 import numpy as np
 
+from crowdlab.commands import Command, Kind
 from crowdlab.errors import MeasureError
 from crowdlab.params import Params
 from crowdlab.record import Recording
 from crowdlab.record.tables import exactly
 from crowdlab.scenario import Scenario
-from crowdlab.stepping import Run
+from crowdlab.state import Intent
+from crowdlab.stepping import Frames, Run
 
 
 class Strides(NamedTuple):
@@ -35,33 +39,42 @@ class Tracks:
     position: np.ndarray  # (F, N, 2) m
     velocity: np.ndarray  # (F, N, 2) m/s
     present: np.ndarray  # (F, N) bool
-    wanting: np.ndarray  # (F, N) bool: present, has begun to walk and wants to get somewhere
+    wanting: np.ndarray  # (F, N) bool: present, has begun to walk, wants to get on, and neither stays nor stands in a queue
+    queued: np.ndarray  # (F, N) bool: present and stands in a queue of a journey, on the own place or where it is joined
     arrival: np.ndarray  # (N,) s, when the goal was reached; NaN: never
     last_time: np.ndarray  # (N,) s, until when the way is known: for who leaves by an exit the step of it, between two frames
     last_place: np.ndarray  # (N, 2) m, where that was
     radius: np.ndarray | None = None  # (N,) m, bodies
+    came: np.ndarray | None = None  # (N,) s, when each came in; NaN: never; None: known from the frames only
     area: Any = None  # walkable area, as WKT or a polygon, m
     box: np.ndarray | None = None  # (2,) m, sides of a periodic box
+    closed: np.ndarray | None = None  # (F,) which doors are closed, as State.closed; None: as at the start
+    settings: tuple[Command, ...] = ()  # orders that set parameters on the way
 
     @classmethod
     def of_recording(cls, recording: Recording) -> Self:
-        """Everything that a recording holds, frame 0 included; departures to the step."""
+        """Everything that a recording holds, frame 0 included; departures to the step.
+
+        Raises:
+            RecordingError: it is of a periodic world and does not hold the box, and its scenario cannot be built again.
+        """
         frames = recording.frames
         return cls._of_frames(
-            *(np.asarray(getattr(frames, name)) for name in ("position", "velocity", "alive")),
+            *(np.asarray(getattr(frames, name)) for name in ("position", "velocity", "alive", "intent", "closed")),
             step=np.asarray(frames.step),
             dt=recording.dt,
             people=recording.people,
-            begin=recording.leaves["people.pre_movement"],
             area=recording.area,
             origin=recording.origin,
+            box=recording.box,
+            orders=recording.orders,
         )
 
     @classmethod
-    def of_run(cls, run: Run, scenario: Scenario, params: Params | None = None) -> Self:
+    def of_run(cls, run: Run, scenario: Scenario, params: Params | None = None, commands: Sequence[Command] = ()) -> Self:
         """The frames of a run from the start of a scenario, that start put before them; departures to the step.
 
-        `params` are those of the run where they differ from the scenario's.
+        `params` are those of the run where they differ from the scenario's, `commands` the orders given.
 
         Raises:
             MeasureError: the frames are those of several runs, or of other people.
@@ -74,22 +87,18 @@ class Tracks:
                 "scenario. Of many runs take one: jax.tree.map(lambda leaf: leaf[0], runs)."
             )
 
-        def with_start(name: str) -> np.ndarray:
-            first, later = np.asarray(getattr(start, name)).T, np.asarray(getattr(frames, name))
-            return np.concatenate([first[None], later]) if begun else later
-
-        begun = not len(frames.step) or int(frames.step[0]) > int(start.step)
-        step = np.asarray(frames.step)
         params = scenario.params if params is None else params
+        if not len(frames.step) or int(frames.step[0]) > int(start.step):
+            frames = jax.tree.map(lambda *parts: np.concatenate(parts), Frames.at_start(start, params, scenario.world), frames)
         return cls._of_frames(
-            *(with_start(name) for name in ("position", "velocity", "alive")),
-            step=np.concatenate([[int(start.step)], step]) if begun else step,
+            *(np.asarray(getattr(frames, name)) for name in ("position", "velocity", "alive", "intent", "closed")),
+            step=np.asarray(frames.step),
             dt=exactly(params.motion.dt),
-            people={name: np.asarray(getattr(run.final, name)) for name in ("radius", "goal", "arrived", "desired_speed")},
-            begin=np.asarray(params.people.pre_movement),
+            people={name: np.asarray(getattr(run.final, name)) for name in ("radius", "arrived", "entered")},
             area=scenario.area or None,
             origin=scenario.origin,
             box=scenario.world.size if scenario.world.periodic else None,
+            orders=commands,
         )
 
     @classmethod
@@ -98,19 +107,21 @@ class Tracks:
         position: np.ndarray,
         velocity: np.ndarray,
         present: np.ndarray,
+        intent: np.ndarray,
+        closed: np.ndarray,
         *,
         step: np.ndarray,
         dt: float,
         people: dict[str, np.ndarray],
-        begin: np.ndarray,
         area: Any,
         origin: tuple[float, float],
         box: Any = None,
+        orders: Sequence[Command] = (),
     ) -> Self:
         position = position.astype(float) + origin
         time, arrived = step * dt, people["arrived"]
+        came = np.where(people["entered"] >= 0, people["entered"] * dt, np.nan)
         arrival = np.where(arrived >= 0, arrived * dt, np.nan)
-        aims = (people["goal"] >= 0) & (people["desired_speed"] > 0)
         last_time, last_place = _ends(position, present, time, arrival)
         unseen = ~present[..., None]
         return cls(
@@ -118,13 +129,17 @@ class Tracks:
             position=np.where(unseen, np.nan, position),
             velocity=np.where(unseen, np.nan, velocity),
             present=present,
-            wanting=present & aims & (time[:, None] >= begin) & ~((arrived >= 0) & (arrived <= step[:, None])),
+            wanting=present & (intent == Intent.WALKS),
+            queued=present & (intent == Intent.QUEUES),
             arrival=arrival,
             last_time=last_time,
             last_place=last_place,
             radius=np.asarray(people["radius"], float),
+            came=came,
             area=area,
             box=None if box is None else np.asarray(box, float),
+            closed=closed,
+            settings=tuple(order for order in orders if order.kind == Kind.SET),
         )
 
     @classmethod
@@ -162,6 +177,7 @@ class Tracks:
             velocity=speeds,
             present=present,
             wanting=present & ~(arrival <= time[:, None]),
+            queued=np.zeros_like(present),
             arrival=arrival,
             last_time=last_time,
             last_place=last_place,
@@ -182,8 +198,12 @@ class Tracks:
 
     @property
     def entry(self) -> np.ndarray:
-        """(N,) s, of the first frame with this person in it; NaN for who never came."""
-        return np.where(self.present.any(0), self.time[self.present.argmax(0)], np.nan)
+        """When this person came in or, where that is not known or earlier, the first frame with them, (N,) s; NaN: never."""
+        first = self.present.argmax(0)
+        entry = np.where(self.present.any(0), self.time[first], np.nan)
+        if self.came is None:
+            return entry
+        return np.where((first > 0) & (self.came >= self.time[np.maximum(first - 1, 0)]), self.came, entry)
 
     def between(self, first: float, last: float) -> Self:
         """The frames from `first` to `last` s, both included. Raises MeasureError when there are none."""
@@ -192,12 +212,13 @@ class Tracks:
             raise MeasureError(
                 f"tracks: no frame from {first:g} to {last:g} s: there are frames from {self.time[0]:g} to {self.time[-1]:g} s."
             )
-        fields = {name: getattr(self, name)[kept] for name in ("time", "position", "velocity", "present", "wanting")}
+        fields = {name: getattr(self, name)[kept] for name in ("time", "position", "velocity", "present", "wanting", "queued")}
         ends = _ends(fields["position"], fields["present"], fields["time"], self.arrival)
         whole = self.last_time <= fields["time"][-1]
         return dataclasses.replace(
             self,
             **fields,
+            closed=None if self.closed is None else self.closed[kept],
             last_time=np.where(whole, self.last_time, ends[0]),
             last_place=np.where(whole[:, None], self.last_place, ends[1]),
         )

@@ -36,7 +36,7 @@ class Queue(NamedTuple):
 
 
 def travel_times(tracks: Tracks) -> np.ndarray:
-    """Time from the first frame with somebody to the arrival, (N,) s; NaN for who never came or never arrived."""
+    """Time from coming in, or from the first frame with somebody, to the arrival, (N,) s; NaN for who never came or never arrived."""
     return tracks.arrival - tracks.entry
 
 
@@ -105,8 +105,13 @@ def frames_ago(time: np.ndarray, over: float) -> np.ndarray:
 
 
 def stuck(tracks: Tracks, over: float = LATELY, hardly: float = HARDLY) -> np.ndarray:
-    """Who wants to get somewhere and has hardly moved (less than `hardly` m in `over` s) in each frame, (F, N) bool."""
-    return tracks.wanting & (moved(tracks, over) < hardly)
+    """Who has wanted to get on for `over` s and has hardly moved (less than `hardly` m) in that time, in each frame, (F, N) bool.
+
+    Whoever stays at a goal of a journey or stands in its queue is where he is meant to be; who does not get to the queue may be stuck.
+    """
+    since, others = np.maximum(frames_ago(tracks.time, over), 0), np.cumsum(~tracks.wanting, axis=0)
+    wanted = (others == others[since]) & tracks.wanting[since]
+    return wanted & (moved(tracks, over) < hardly)
 
 
 def stuck_time(tracks: Tracks, over: float = LATELY, hardly: float = HARDLY) -> np.ndarray:
@@ -118,12 +123,16 @@ def stuck_time(tracks: Tracks, over: float = LATELY, hardly: float = HARDLY) -> 
 
 
 def slow_time(tracks: Tracks, slower_than: float = QUEUEING) -> np.ndarray:
-    """How long everybody who wants to get somewhere is slower than `slower_than` m/s, (N,) s: frames, each until the next one."""
+    """How long everybody who wants to get on is slower than `slower_than` m/s, (N,) s: frames, each until the next one.
+
+    Stays and queues of a journey are left out, as in `stuck`.
+    """
     return np.diff(tracks.time) @ (tracks.wanting & (tracks.speed < slower_than))[:-1].astype(float)
 
 
 def queue(tracks: Tracks, line: Any, region: Any, slower_than: float = QUEUEING) -> Queue:
-    """People in a region before a line who want to get on and are slower than `slower_than` m/s, and how far back they stand.
+    """People in a region before a line who want to get on, or stand in the queue of a journey, and are slower than `slower_than` m/s,
+    and how far back they stand. Who is being served, or stays, does not queue.
 
     The line, points (P, 2) m or a LineString, is what they queue for: a door, a counter. The region (ring, WKT or polygon) says where
     a queue may stand, so that somebody who rests elsewhere does not lengthen it.
@@ -133,7 +142,7 @@ def queue(tracks: Tracks, line: Any, region: Any, slower_than: float = QUEUEING)
         MeasureError: a line of no length.
     """
     points, region = line_points(line), geometry.read_area(region, "region")
-    slow = tracks.wanting & (tracks.speed < slower_than)
+    slow = (tracks.wanting | tracks.queued) & (tracks.speed < slower_than)
     frame, person = np.nonzero(slow)
     place = tracks.position[frame, person]
     inside = geometry.covers(region, place)

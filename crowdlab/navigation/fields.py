@@ -23,8 +23,9 @@ from crowdlab.navigation.sight import in_sight, nearest_points
 from crowdlab.navigation.wavefront import RING, Graph, Wave, spread
 
 ROOMS = ("geometry", "navigation")  # whose code makes the ways
+PASSED = 2.8  # cells; a narrower door may close
 FINEST = 0.1  # m, usual spacing of the nodes
-NODES, ALL_NODES = 2_000_000, 8_000_000  # most nodes for one goal and for all together (12 bytes each)
+NODES, ALL_NODES = 2_000_000, 8_000_000  # most nodes for one goal and for all together (16 bytes each)
 AT_ONCE = 2_000_000  # nodes times goals that are worked on together, 100 bytes each or so
 PUSH = 3.0  # how strongly ways turn away from a wall, for a depth of one radius
 SOURCE = 3.0  # cells round a goal within which everybody walks straight to it
@@ -34,19 +35,26 @@ AT_CORNER = 0.5  # cells; a corner nearer than this gives no direction
 def choose_cell(size: tuple[float, float], goals: int, radius: float) -> float:
     """Spacing of the nodes, m: 0.1, or less for people thinner than 0.14 m, whose doors are narrower.
 
-    Coarser where a huge plan or very many goals would need more memory than about 100 MB; then doors narrower than 2.8 cells may
-    close, which is found and refused at the start, and ways along thin walls lose their guarantee (see lookup).
+    Coarser where a huge plan or very many goals would need more memory than about 100 MB; then doors narrower than PASSED cells may
+    close, which is found and refused at the start, and beyond `sound_cell` ways along thin walls lose their guarantee (see lookup).
     """
-    cell = min(FINEST, radius / math.sqrt(2))
+    cell = min(FINEST, sound_cell(radius))
     most = min(NODES, ALL_NODES / max(goals, 1))
     return max(cell, math.sqrt(size[0] * size[1] / most))
 
 
-def pad_goals(goals: Sequence[np.ndarray]) -> np.ndarray:
-    """Edges of all goals (G, E, 2, 2) m, padded by edges of no length in the middle of the last one: they change no distance,
-    no crossing and no inside.
+def sound_cell(radius: float, pressed: float = 0.5) -> float:
+    """Coarsest spacing of the nodes, m, at which bodies of `radius` m that are pressed to this share of it against a wall are still
+    farther from it than a node may be that lies beyond, and so is no door closed that they fit through.
     """
-    most = max((len(edges) for edges in goals), default=1)
+    return math.sqrt(2) * pressed * radius
+
+
+def pad_goals(goals: Sequence[np.ndarray], most: int = 1) -> np.ndarray:
+    """Edges of all goals (G, E, 2, 2) m, `most` at least, padded by edges of no length in the middle of the last one: they change no
+    distance, no crossing and no inside.
+    """
+    most = max([most, *(len(edges) for edges in goals)])
     padded = np.empty((len(goals), most, 2, 2))
     for edges, row in zip(goals, padded, strict=True):
         row[: len(edges)] = edges
@@ -64,8 +72,8 @@ def ways(
     cell: float,
     sizes: Sequence[np.ndarray],
 ) -> np.ndarray:
-    """World.ways (G * Z, 3, rows, columns): unit vector towards each goal for each of Z sizes of bodies, and 1 where it is in plain
-    sight for the stoutest of that size.
+    """(G * Z, 4, rows, columns): World.ways, unit vector towards each goal for each of Z sizes of bodies and 1 where it is in plain
+    sight for the stoutest of that size, and after these three the length of the way, m, infinite where there is none.
 
     `goals` are edges (E, 2, 2) m, `sizes` the radii, m, of the people of each size (see geometry.alike): ways keep their mean off walls.
     Nodes outside the area or at a wall are marked -1 and point back to the nearest good node. What was computed once for the same floor,
@@ -73,7 +81,7 @@ def ways(
     """
     if not goals:
         columns, rows = _shape(size, cell)
-        return np.empty((0, 3, rows, columns), np.float32)
+        return np.empty((0, 4, rows, columns), np.float32)
     given = [
         *(floor.walls, floor.area.wkb, VERSION, len(floor.openings), *floor.openings),
         *(len(goals), *goals, tuple(map(bool, leaves)), lower, size, cell, len(sizes), *sizes),
@@ -99,7 +107,7 @@ def _make(
 ) -> np.ndarray:
     """`ways`, computed."""
     columns, rows = _shape(size, cell)
-    field = np.empty((len(goals), len(sizes), 3, rows, columns), np.float32)
+    field = np.empty((len(goals), len(sizes), 4, rows, columns), np.float32)
     x, y = lower[0] + cell * np.arange(columns), lower[1] + cell * np.arange(rows)
     together = max(1, AT_ONCE // (rows * columns))
     for number, radii in enumerate(sizes):
@@ -108,15 +116,15 @@ def _make(
         for first in range(0, len(goals), together):
             some = slice(first, first + together)
             field[some, number] = _ways(raster, goals[some], margins[some], stoutest)
-    return field.reshape(-1, 3, rows, columns)
+    return field.reshape(-1, 4, rows, columns)
 
 
 def _ways(raster: Raster, goals: Sequence[np.ndarray], margins: Sequence[float], stoutest: float) -> np.ndarray:
-    """Ways to a few goals, (n, 3, rows, columns)."""
+    """Ways to a few goals, (n, 4, rows, columns)."""
     graph, shape = raster.graph, raster.trusted.shape
     if graph is None:
-        blank = np.zeros((len(goals), 3, *shape))
-        blank[:, 2] = -1.0
+        blank = np.zeros((len(goals), 4, *shape))
+        blank[:, 2], blank[:, 3] = -1.0, math.inf
         return blank
     aims, seen, start = zip(
         *(_begin(raster, graph, edges, margin, stoutest) for edges, margin in zip(goals, margins, strict=True)), strict=True
@@ -167,7 +175,7 @@ def _hidden(raster: Raster, graph: Graph, start: Sequence[np.ndarray], aims: Seq
 
 
 def _way(raster: Raster, graph: Graph, wave: Wave, aim: np.ndarray, straight: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Way to one goal and where it is in sight, (3, rows, columns)."""
+    """Way to one goal, where it is in sight and how long it is, (4, rows, columns)."""
     shape, points = raster.trusted.shape, raster.nodes.reshape(-1, 2)
     nodes, here = len(points), np.arange(len(graph.places))
     gap = wave.target - graph.places
@@ -182,7 +190,8 @@ def _way(raster: Raster, graph: Graph, wave: Wave, aim: np.ndarray, straight: np
     home = raster.back.ravel()
     back = _units(_units(points[home] - points) + 0.5 * way[home])
     way = np.where(good[:, None], way, back)
-    return np.stack([*way.T.reshape(2, *shape), np.where(good.reshape(shape), seen, -1.0)])
+    length = np.where(raster.trusted, wave.length[:nodes].reshape(shape), math.inf)
+    return np.stack([*way.T.reshape(2, *shape), np.where(good.reshape(shape), seen, -1.0), length])
 
 
 def _units(vectors: np.ndarray) -> np.ndarray:

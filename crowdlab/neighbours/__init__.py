@@ -8,7 +8,7 @@ from crowdlab.neighbours.cells import Grid
 from crowdlab.neighbours.contacts import overlapping
 from crowdlab.neighbours.lists import Need, NeighbourList, has_all, make_list, tie_directions
 from crowdlab.neighbours.pairs import Neighbours, Pairs, find, measure
-from crowdlab.neighbours.sizing import enlarge, list_need, plan_grid, with_wall_table
+from crowdlab.neighbours.sizing import enlarge, list_need, packed, plan_grid, roomy, with_wall_table
 
 __all__ = [
     "Grid",
@@ -23,7 +23,9 @@ __all__ = [
     "make_list",
     "measure",
     "overlapping",
+    "packed",
     "plan_grid",
+    "roomy",
     "tie_directions",
     "with_wall_table",
 ]

@@ -12,8 +12,8 @@ from crowdlab import walls
 from crowdlab.abreast import each, first_rows, joined, keys_by_id
 from crowdlab.arithmetic import Vector, dot, root, take
 from crowdlab.neighbours.cells import Grid, cells_of, spans
-from crowdlab.params import pytree
 from crowdlab.state import Array, State, World
+from crowdlab.trees import pytree
 
 TIES = 2**32 - 2  # from here down, by id, run the numbers of the draws that tell people on one point apart; steps count up from 0
 AT_ONCE = 16  # candidates that are looked through in one go
@@ -81,7 +81,7 @@ def make_list(state: State, world: World, grid: Grid | None, ties: Array, runs: 
         close = real & (_apart(fixed, ground, index) <= (fixed.radius + people.radius + skin) ** 2)
         place, filled, most = pick(close, min(grid.touching, index.shape[0]))
         touching = _slots(_along(index, place, filled, fixed), filled, state, ties)
-    wall_index, near_walls = wall_candidates(fixed, ground, grid)
+    wall_index, near_walls = wall_candidates(fixed.position, fixed.alive, ground, grid)
     listed = NeighbourList(people=people, touching=touching, walls=walls.look_up(wall_index, world), start=fixed.position)
     return listed, Need(need.max(), most, span.max(), near_walls)
 
@@ -192,24 +192,24 @@ def _along(index: Array, place: Array, filled: Array, state: State) -> Array:
     return jnp.where(filled, _of_column(index, jnp.minimum(place, index.shape[0] - 1)), me)
 
 
-def wall_candidates(state: State, world: World, grid: Grid | None) -> tuple[Array, Array]:
+def wall_candidates(position: Array, alive: Array, world: World, grid: Grid | None) -> tuple[Array, Array]:
     """Wall features (M, N) in rising order that may count while the list is good, and how many the busiest agent needed."""
-    features, people = walls.feature_count(world), state.position.shape[1]
+    features, people = walls.feature_count(world), position.shape[1]
     every = jnp.arange(features, dtype=jnp.int32)[:, None]
     if grid is None:
         return jnp.broadcast_to(every, (features, people)), jnp.zeros((), jnp.int32)
     slack = grid.skin / 2
     if world.near_walls_reach >= grid.wall_reach + slack:
         _, rows, columns = world.near_walls_cells.shape
-        column, row = cells_of(state.position, world, columns, rows)
+        column, row = cells_of(position, world, columns, rows)
         cell = row * columns + column
         first, count = (take(table.reshape(-1), cell) for table in world.near_walls_cells)
         room = jnp.arange(world.near_walls_most, dtype=jnp.int32)[:, None]
         entry = jnp.where(room < count, first + room, world.near_walls.shape[0] - 1)  # the last one stands for no feature
         every = take(world.near_walls, entry)  # (C, N)
-    places = _places(state.position, world, slack)
+    places = _places(position, world, slack)
     may = [walls.candidates(place, every, world, grid.wall_reach, slack) for place in places]
-    near = functools.reduce(jnp.logical_or, may) & state.alive
+    near = functools.reduce(jnp.logical_or, may) & alive
     place, filled, need = pick(near, min(grid.walls, near.shape[0]))
     every = jnp.broadcast_to(every, near.shape)
     return jnp.where(filled, _of_column(every, jnp.minimum(place, len(every) - 1)), features), need

@@ -10,8 +10,8 @@ from crowdlab import walls
 from crowdlab.arithmetic import Field, Vector, dot, ordered_sum, take, where
 from crowdlab.neighbours.cells import Grid
 from crowdlab.neighbours.lists import NeighbourList, Slots, make_list, tie_directions
-from crowdlab.params import pytree
 from crowdlab.state import Array, State, World
+from crowdlab.trees import pytree
 
 SMALLEST = walls.SMALLEST  # m; nearer pairs count as being on one point
 FAR = 1e6  # m; where dead rows are kept for the measuring, beyond anybody's reach

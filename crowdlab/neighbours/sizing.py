@@ -21,6 +21,11 @@ CLOSE_ROOM = 12  # touching neighbours that they always have room for
 
 PAIRS = 200_000  # that are counted at once
 MOST_CELLS = 1e6  # of the raster that lists the walls near each cell
+PLACES = 40  # places along each side of the world at which walls are counted
+POINTS = 2048  # places are counted by so many, so that one program does
+CROWDED = 0.75  # share of what somebody sees that a crowd packed at a door fills
+PACKED = 12  # people who may touch one in such a crowd, those a skin away included
+PACKING = math.pi / math.sqrt(12)  # share of the floor that equal discs cover at most
 ROUNDING = 1e-6  # of a coordinate: the raster is made in double precision and looked up in single
 
 
@@ -80,6 +85,31 @@ def enlarge(grid: Grid, need: Need, people: int, features: int, slack: float = 1
     )
 
 
+def packed(world: World, state: State, grid: Grid) -> tuple[int, int, int, int]:
+    """Room, in the order of Need, for a crowd packed at a door, of whoever is in `state`, and for the walls near any place. Host."""
+    sides = [(np.arange(PLACES) + 0.5) / PLACES * length + start for start, length in zip(world.lower, world.size, strict=True)]
+    around = _most_walls(np.stack(np.meshgrid(*sides)).reshape(2, -1), world, grid) + 2
+    if not state.id.size:
+        return 0, 0, 0, around
+    look, radius = grid.reach + grid.skin, float(np.median(np.asarray(state.radius)))
+    cover = PACKING * (look / radius) ** 2  # how many fill what somebody sees
+    row = (
+        cover / math.pi * (2 * grid.half + 1) / max(grid.half, 1) ** 2
+    )  # and how many the cells of one row that are looked through
+    return math.ceil(CROWDED * cover), PACKED, math.ceil(row), around
+
+
+def roomy(grid: Grid, room: tuple[int, int, int, int], people: int, features: int) -> Grid:
+    """The same grid with at least this room, in the order of Need, but never more than there are."""
+    neighbours, touching, span, around = room
+    return grid._replace(
+        capacity=max(grid.capacity, min(people, _rounded(neighbours, 8))),
+        touching=max(grid.touching, min(people, touching)),
+        span=max(grid.span, min(people, span)),
+        walls=max(grid.walls, min(features, around)),
+    )
+
+
 def _rounded(capacity: int, step: int = 4) -> int:
     """Next multiple of `step`: few sizes, so that few programs are compiled."""
     return -(-capacity // step) * step
@@ -104,7 +134,7 @@ def list_need(state: State, world: World, grid: Grid) -> Need:
     span = np.lib.stride_tricks.sliding_window_view(counts, width, axis=1).sum(-1).max()
     if world.periodic and grid.columns <= width:
         span = counts.sum(1).max()
-    return Need(int(neighbours), int(touching), int(span), int(_walls_needed(state, with_wall_table(world, grid), grid)))
+    return Need(int(neighbours), int(touching), int(span), _most_walls(np.asarray(state.position)[:, alive], world, grid))
 
 
 def _most_touching(place: np.ndarray, radius: np.ndarray, skin: float, tree: cKDTree) -> int:
@@ -128,10 +158,21 @@ def _most_touching(place: np.ndarray, radius: np.ndarray, skin: float, tree: cKD
     return most
 
 
+def _most_walls(places: np.ndarray, world: World, grid: Grid) -> int:
+    """Wall features that somebody at the worst of these places, (2, P) m, needs."""
+    if not walls.feature_count(world):
+        return 0
+    world, real = with_wall_table(world, grid), world.walls.dtype
+    grid = Grid(1, 1, 0, 0, 0, 0, 1, grid.reach, grid.wall_reach, grid.skin, 1)  # what else it says would only make more programs
+    pieces = [places[:, first : first + POINTS] for first in range(0, places.shape[1], POINTS)]
+    filled = [np.pad(piece, ((0, 0), (0, POINTS - piece.shape[1])), mode="edge").astype(real) for piece in pieces]
+    return max((int(_walls_needed(piece, world, grid)) for piece in filled), default=0)
+
+
 @functools.partial(jax.jit, static_argnames="grid")
-def _walls_needed(state: State, world: World, grid: Grid) -> Array:
-    """Wall features that the busiest agent needs, () int32."""
-    return wall_candidates(state, world, grid)[1]
+def _walls_needed(places: Array, world: World, grid: Grid) -> Array:
+    """Wall features that are near the worst of these places, (2, P) m: () int32."""
+    return wall_candidates(places, jnp.ones(places.shape[1], bool), world, grid)[1]
 
 
 def with_wall_table(world: World, grid: Grid) -> World:

@@ -6,6 +6,5 @@
 from crowdlab.record.again import Verdict, replay, verify
 from crowdlab.record.recorder import Recorder
 from crowdlab.record.recording import Recording
-from crowdlab.record.tables import whereabouts
 
-__all__ = ["Recorder", "Recording", "Verdict", "replay", "verify", "whereabouts"]
+__all__ = ["Recorder", "Recording", "Verdict", "replay", "verify"]

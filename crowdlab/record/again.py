@@ -9,7 +9,7 @@ import numpy as np
 from crowdlab import simulation
 from crowdlab.record import tables
 from crowdlab.record.recording import Recording
-from crowdlab.simulation import Run
+from crowdlab.simulation import Frames, Run
 
 PIECE = 64  # frames that `verify` computes at a time
 
@@ -21,7 +21,7 @@ class Verdict(NamedTuple):
     frames: int  # that were compared
     frame: int = -1  # first that differs
     step: int = -1  # of that frame
-    what: str = ""  # position, velocity, heading, alive, step or the name of an observable
+    what: str = ""  # a field of Frames or the name of an observable
     agent: int = -1  # id of the first agent that differs; -1 for an observable
     recorded: str = ""
     again: str = ""
@@ -33,7 +33,15 @@ class Verdict(NamedTuple):
             return f"Same bytes in all {self.frames} frames.{notes}"
         who = f" of agent {self.agent}" if self.agent >= 0 else ""
         where = f"frame {self.frame} (step {self.step})"
-        return f"Differs first at {where}: {self.what}{who} was {self.recorded}, is now {self.again}.{notes}"
+        start = (
+            ""
+            if self.frame
+            else (
+                " The source of the scenario gives another start now, or the run was begun from a state of its own; "
+                "`replay` begins from the one that was recorded."
+            )
+        )
+        return f"Differs first at {where}: {self.what}{who} was {self.recorded}, is now {self.again}.{start}{notes}"
 
 
 def replay(recording: Recording) -> Run:
@@ -68,7 +76,7 @@ def verify(recording: Recording) -> Verdict:
             found = found or _difference(old_series, {name: array[index] for name, array in series.items()})
             if found:
                 what, row, recorded, again = found
-                agent = int(recording.people["id"][row]) if what in ("position", "velocity", "heading", "alive") else -1
+                agent = int(recording.people["id"][row]) if what in ("position", "velocity", "heading", "alive", "intent") else -1
                 return Verdict(False, compared, frame, int(old["step"]), what, agent, recorded, again, notes)
             compared += 1
     return Verdict(True, compared, notes=notes)
@@ -83,11 +91,11 @@ def differing_versions(recording: Recording) -> Iterator[str]:
 
 
 def _again(recording: Recording) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
-    """The start, then what the simulation gives now, as arrays and series."""
+    """The start, that of the scenario's source if it is at step 0, then what the simulation gives now, as arrays and series."""
     with recording.precision():
-        state = recording.scenario.state
-        start = {"position": state.position.T, "velocity": state.velocity.T, "heading": state.heading.T, "alive": state.alive}
-        yield {name: np.asarray(array)[None] for name, array in {**start, "step": state.step}.items()}, {}
+        begins = recording.scenario if int(recording.start.step) else recording.rebuilt
+        start = Frames.at_start(begins.state, recording.params, begins.world)
+        yield {name: np.asarray(array) for name, array in vars(start).items()}, {}
         pieces = simulation.chunks(
             recording.scenario,
             recording.params,

@@ -48,7 +48,7 @@ class Recorder:
         self.path, self.scenario, self.seed, self.every = Path(path), scenario, int(seed), int(every)
         self.params = scenario.params if params is None else params
         self.observe = tuple(observe)
-        self.step = int(scenario.state.step)  # the last step that was added
+        self.first = self.step = int(scenario.state.step)  # where it starts, and the last step that was added
         self._frames = 0
         self._chunks = 0
         self._orders = 0
@@ -122,7 +122,8 @@ class Recorder:
 
     def _check(self, chunk: Chunk) -> None:
         """A chunk continues the last one when it holds every frame due since, of the same people and observables."""
-        due = np.arange(self.step // self.every + 1, chunk.last_step // self.every + 1) * self.every
+        before, after = ((step - self.first) // self.every for step in (self.step, chunk.last_step))
+        due = self.first + np.arange(before + 1, after + 1) * self.every
         found = chunk.arrays["step"]
         if chunk.last_step <= self.step or not np.array_equal(due, found):
             shown = f"frames of the steps {found[:1].tolist()} to {found[-1:].tolist()} and ends at step {chunk.last_step}"
@@ -180,8 +181,8 @@ class Recorder:
         )
         people = [column.tolist() for column in self._last.values()]
         rows = zip(range(len(people[0])), *people, strict=True)
-        many("INSERT INTO crowdlab_people VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
-        self._insert(Chunk.start(self.scenario.state))
+        many("INSERT INTO crowdlab_people VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+        self._insert(Chunk.first(self.scenario.state, self.params, self.scenario.world))
         run("COMMIT")
 
     def _work(self) -> None:
@@ -230,7 +231,7 @@ class Recorder:
         self._frames, self._chunks, self._orders = first + len(step), number + 1, self._orders + len(orders)
 
     def _update_people(self, people: dict[str, np.ndarray]) -> None:
-        changing = ("desired_speed", "goal", "alive", "arrived", "outcome")
+        changing = ("desired_speed", "goal", "alive", "arrived", "entered", "stage", "stopped", "place", "outcome")
         changed = np.flatnonzero(np.any([people[name] != self._last[name] for name in changing], axis=0))
         rows = zip(*(people[name][changed].tolist() for name in changing), changed.tolist(), strict=True)
         assignments = ", ".join(f"{name} = ?" for name in changing)
@@ -250,6 +251,7 @@ def _manifest(recorder: Recorder) -> dict[str, str]:
         "scenario": scenario.name,
         "source": scenario.source,
         "origin": scenario.origin,
+        "box": scenario.world.size if scenario.world.periodic else None,
         "seed": recorder.seed,
         "every": recorder.every,
         "dt": tables.exactly(recorder.params.motion.dt),

@@ -1,10 +1,11 @@
 """The reading side: a finished recording, one still being written, or one whose writer was killed."""
 
+import dataclasses
 import functools
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
@@ -17,22 +18,21 @@ from crowdlab.commands import Command
 from crowdlab.errors import CrowdlabError, RecordingError
 from crowdlab.params import Params
 from crowdlab.record import tables
+from crowdlab.record.tables import ARRAYS
 from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Frames
-from crowdlab.state import COUNTED, MEASURED
-
-ARRAYS = ("step", "position", "velocity", "heading", "alive")
+from crowdlab.state import COUNTED, INSIDE, LEFT, MEASURED, STANDING, State, whereabouts
 
 
 class Recording:
     """Frames, series, orders, people and the manifest of one run, as NumPy arrays in public layout.
 
-    F frames are kept, the start among them: frame 0 is step 0. Series have F - 1 rows, one for each later frame. Nothing is read
+    F frames are kept, the start among them: frame 0. Series have F - 1 rows, one for each later frame. Nothing is read
     before it is asked for, and every chunk is checked against its digest.
     """
 
     path: Path
-    manifest: dict[str, Any]  # scenario, source, origin, seed, every, dt, observe, float64, groups, goals, versions, complete
+    manifest: dict[str, Any]  # scenario, source, origin, box, seed, every, dt, observe, float64, groups, goals, versions, complete
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,6 +65,11 @@ class Recording:
     @property
     def steps(self) -> int:
         """Steps that were run and written."""
+        return self.last_step - int(self._chunks[0][3])
+
+    @property
+    def last_step(self) -> int:
+        """The last step that was written; where a run starts at step 0 it is the number of steps."""
         return int(self._chunks[-1][3])
 
     @property
@@ -79,7 +84,9 @@ class Recording:
 
     @functools.cached_property
     def frames(self) -> Frames:
-        """All frames: position, velocity, heading (F, N, 2), alive (F, N), step (F,), exactly as computed: less the origin."""
+        """All frames: position, velocity, heading (F, N, 2), alive, intent (F, N), step, closed (F,), exactly as computed: less the
+        origin.
+        """
         return _joined([arrays for arrays, _ in self.chunks()])
 
     @property
@@ -87,6 +94,18 @@ class Recording:
         """What was taken off every coordinate of a plan far from (0, 0), m."""
         x, y = self.manifest.get("origin", (0.0, 0.0))
         return x, y
+
+    @functools.cached_property
+    def box(self) -> tuple[float, float] | None:
+        """Sides of a periodic box, m; None where no sides are joined.
+
+        Raises:
+            RecordingError: it was written before boxes were, and the scenario, which knows the box, cannot be built again.
+        """
+        if "box" not in self.manifest and self.manifest["source"].get("world", {}).get("periodic"):
+            return self.rebuilt.world.size
+        sides = self.manifest.get("box")
+        return None if sides is None else (sides[0], sides[1])
 
     @property
     def positions(self) -> np.ndarray:
@@ -114,12 +133,15 @@ class Recording:
 
     @functools.cached_property
     def people(self) -> dict[str, np.ndarray]:
-        """Columns (N,): id, group, radius (m), social_radius (m), mass (kg), desired_speed (m/s), goal, alive, arrived, outcome.
+        """Columns (N,): id, group, radius (m), social_radius (m), mass (kg), desired_speed (m/s), goal, alive, arrived,
+        entered, stage, stopped, place, outcome.
 
-        `arrived` is a step, or -1; `outcome` is "inside", "standing", "left" or "removed"; all as of the last step.
+        `arrived` is a step, or -1; `entered` is as in State, the three after it as in Trip, -1 without one; `outcome` is
+        "inside", "standing", "left", "removed", "waiting" or "refused"; all as of the last step.
         """
-        names = ("id", "group", "radius", "social_radius", "mass", "desired_speed", "goal", "alive", "arrived", "outcome")
-        kinds = (np.int32, np.int32, float, float, float, float, np.int32, bool, np.int32, str)
+        kept = ("id", "group", "radius", "social_radius", "mass", "desired_speed", "goal", "alive", "arrived", "entered")
+        names = (*kept, "stage", "stopped", "place", "outcome")
+        kinds = (np.int32, np.int32, *[float] * 4, np.int32, bool, *[np.int32] * 5, str)
         with self._connected() as connection:
             columns = ", ".join("group_number" if name == "group" else name for name in names)
             rows = connection.execute(f"SELECT {columns} FROM crowdlab_people ORDER BY number").fetchall()
@@ -133,7 +155,12 @@ class Recording:
 
     @functools.cached_property
     def scenario(self) -> Scenario:
-        """The scenario, built again from its source."""
+        """The scenario, built again from its source, with the state from which the run started."""
+        return dataclasses.replace(self.rebuilt, state=self.start)
+
+    @functools.cached_property
+    def rebuilt(self) -> Scenario:
+        """The scenario as its source gives it now, with its own start."""
         try:
             with self.precision():
                 return build(self.manifest["source"], name=self.manifest["scenario"])
@@ -142,6 +169,15 @@ class Recording:
             raise RecordingError(
                 f"{self.path}: its scenario cannot be built again: {error} It was made with crowdlab {made}; use that one."
             ) from error
+
+    @functools.cached_property
+    def start(self) -> State:
+        """The state from which the run started, to the bit."""
+        arrays = self._arrays(self._chunks[0])
+        with tables.readable(self.path), self.precision():
+            return tables.state_of(
+                {name.removeprefix("start."): array for name, array in arrays.items() if name.startswith("start.")}
+            )
 
     @functools.cached_property
     def leaves(self) -> dict[str, np.ndarray]:
@@ -176,7 +212,7 @@ class Recording:
     def health(self) -> dict[str, float]:
         """How the run went: sums of what the chunks counted, and the largest of what they measured."""
         found: dict[str, float] = {}
-        for _, _, _, _, text, _ in self._chunks:
+        for *_, text, _ in self._chunks:
             for name, value in json.loads(text).items():
                 if name in COUNTED:
                     found[name] = found.get(name, 0) + value
@@ -185,29 +221,34 @@ class Recording:
         return found
 
     def ledger(self) -> dict[str, np.ndarray]:
-        """People inside and walking, standing at their target, left and removed, (F,) each; they add up to N at every frame.
+        """People inside and walking, standing at their target, left, removed, waiting outside and refused, (F,) each: N at every frame.
 
         Who stood and was sent on or removed by an order later on is counted as standing only where `arrived` was observed.
         """
         alive, step, arrived = np.asarray(self.frames.alive), np.asarray(self.frames.step), self.people["arrived"]
-        parts = tables.whereabouts(alive, (arrived >= 0) & (arrived <= step[:, None]))
+        parts = whereabouts(alive, (arrived >= 0) & (arrived <= step[:, None]), self.people["entered"], step[:, None])
         counts = {word: who.sum(1) for word, who in parts.items()}
         if "arrived" in self.series:
-            counts[tables.STANDING][1:] = self.series["arrived"] - counts[tables.LEFT][1:]
-            counts[tables.INSIDE] = alive.sum(1) - counts[tables.STANDING]
+            counts[STANDING][1:] = self.series["arrived"] - counts[LEFT][1:]
+            counts[INSIDE] = alive.sum(1) - counts[STANDING]
         return counts
 
     def chunks(self) -> Iterator[tuple[dict[str, np.ndarray], dict[str, np.ndarray]]]:
         """The arrays and the series of one chunk after the other; the first chunk is the start alone."""
-        for number, first, count, last, health, seal in self._chunks:
-            with self._connected() as connection:
-                columns = "SELECT name, dtype, shape, value FROM crowdlab_arrays WHERE chunk = ? ORDER BY rowid"
-                packed = connection.execute(columns, (number,)).fetchall()
-                if seal != tables.digest(number, first, count, last, health, *(part for row in packed for part in row)):
-                    raise tables.damaged(self.path, f"chunk {number} does not have the digest it was written with")
-                arrays = {name: tables.unpack(dtype, shape, value) for name, dtype, shape, value in packed}
-            series = {name.removeprefix("series."): arrays.pop(name) for name in list(arrays) if name.startswith("series.")}
-            yield arrays, series
+        for chunk in self._chunks:
+            arrays = self._arrays(chunk)
+            series = {name.removeprefix("series."): array for name, array in arrays.items() if name.startswith("series.")}
+            yield {name: arrays[name] for name in ARRAYS}, series
+
+    def _arrays(self, chunk: Sequence[Any]) -> dict[str, np.ndarray]:
+        """All arrays of a chunk, checked against its digest."""
+        *row, seal = chunk
+        with self._connected() as connection:
+            columns = "SELECT name, dtype, shape, value FROM crowdlab_arrays WHERE chunk = ? ORDER BY rowid"
+            packed = connection.execute(columns, (row[0],)).fetchall()
+            if seal != tables.digest(*row, *(part for one in packed for part in one)):
+                raise tables.damaged(self.path, f"chunk {row[0]} does not have the digest it was written with")
+            return {name: tables.unpack(dtype, shape, value) for name, dtype, shape, value in packed}
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:

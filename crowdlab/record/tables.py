@@ -6,7 +6,7 @@ import json
 import platform
 import sqlite3
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,11 @@ import numpy as np
 from crowdlab import geometry
 from crowdlab.commands import Command, Kind
 from crowdlab.errors import RecordingError
+from crowdlab.state import State, Trip, whereabouts
 
 APPLICATION = 0x63726F77  # "crow": SQLite's application_id of our files
-FORMAT = 1  # user_version; raised when the tables change
+FORMAT = 3  # user_version; raised when the tables, or the fields of a State, change
+ARRAYS = ("step", "position", "velocity", "heading", "alive", "intent", "closed")  # of Frames
 
 # The first four tables are JuPedSim's, version 2, for everybody who reads those. Ours hold the run exactly as it was computed.
 TABLES = """
@@ -37,26 +39,17 @@ CREATE TABLE crowdlab_arrays(chunk INTEGER NOT NULL, name TEXT NOT NULL, dtype T
     value BLOB NOT NULL, PRIMARY KEY(chunk, name));
 CREATE TABLE crowdlab_people(number INTEGER PRIMARY KEY, id INTEGER NOT NULL, group_number INTEGER NOT NULL, radius REAL NOT NULL,
     social_radius REAL NOT NULL, mass REAL NOT NULL, desired_speed REAL NOT NULL,
-    goal INTEGER NOT NULL, alive INTEGER NOT NULL, arrived INTEGER NOT NULL, outcome TEXT NOT NULL);
+    goal INTEGER NOT NULL, alive INTEGER NOT NULL, arrived INTEGER NOT NULL, entered INTEGER NOT NULL,
+    stage INTEGER NOT NULL, stopped INTEGER NOT NULL, place INTEGER NOT NULL, outcome TEXT NOT NULL);
 CREATE TABLE crowdlab_orders(number INTEGER PRIMARY KEY, step INTEGER NOT NULL, kind TEXT NOT NULL, value_0 REAL NOT NULL,
     value_1 REAL NOT NULL, path TEXT NOT NULL, agent INTEGER NOT NULL, group_number INTEGER NOT NULL,
     x_from REAL NOT NULL, y_from REAL NOT NULL, x_to REAL NOT NULL, y_to REAL NOT NULL);
 """
 
-INSIDE, STANDING, LEFT, REMOVED = "inside", "standing", "left", "removed"
 
-
-def whereabouts(alive: np.ndarray, arrived: np.ndarray) -> dict[str, np.ndarray]:
-    """Who is still inside and walking, stands at the target, left through an exit, was removed by an order; from and as (..., N) bool.
-
-    The only place where this is decided: everybody is in exactly one of the four.
-    """
-    return {INSIDE: alive & ~arrived, STANDING: alive & arrived, LEFT: ~alive & arrived, REMOVED: ~alive & ~arrived}
-
-
-def outcomes(alive: np.ndarray, arrived: np.ndarray) -> np.ndarray:
-    """(N,) the word for each person, from `alive` and the step of arrival (-1 before)."""
-    parts = whereabouts(alive, arrived >= 0)
+def outcomes(alive: np.ndarray, arrived: np.ndarray, entered: np.ndarray) -> np.ndarray:
+    """(N,) the word for each person, from `alive`, the step of arrival (-1 before) and that of coming in, as in State."""
+    parts = whereabouts(alive, arrived >= 0, entered)
     return np.select(list(parts.values()), list(parts), default="")
 
 
@@ -80,6 +73,20 @@ def digest(*parts: object) -> str:
         total.update(len(data).to_bytes(8, "little"))
         total.update(data)
     return total.hexdigest()
+
+
+def leaves_of(state: State) -> dict[str, np.ndarray]:
+    """All that a state holds, by the names of its fields; what belongs to a trip as `trip.NAME`."""
+    found = {name: value for name, value in vars(state).items() if name != "trip"}
+    trip = {} if state.trip is None else {f"trip.{name}": value for name, value in vars(state.trip).items()}
+    return {name: np.asarray(value) for name, value in (found | trip).items()}
+
+
+def state_of(leaves: Mapping[str, np.ndarray]) -> State:
+    """The state that `leaves_of` was given. Raises TypeError for leaves of another version of State."""
+    arrays = {name: jax.numpy.asarray(value) for name, value in leaves.items()}
+    trip = {name.removeprefix("trip."): arrays.pop(name) for name in leaves if name.startswith("trip.")}
+    return State(**arrays, trip=Trip(**trip) if trip else None)
 
 
 def geometry_hash(wkt: str) -> int:

@@ -3,7 +3,7 @@
 from crowdlab.scenario.building import PlanWarning, Scenario, build, variant
 from crowdlab.scenario.files import load, shipped
 from crowdlab.scenario.reporting import GeometryReport, geometry_report
-from crowdlab.scenario.tables import schema
+from crowdlab.scenario.schema import schema
 
 __all__ = [
     "GeometryReport",

@@ -4,7 +4,7 @@ import copy
 import dataclasses
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,13 @@ from crowdlab.geometry import Finding
 from crowdlab.integrate import MOTIONS
 from crowdlab.params import Limits, Params, People, as_arrays, check_value, spec_of
 from crowdlab.scenario.doors import Doors, doors_of
+from crowdlab.scenario.doorways import read_doors
+from crowdlab.scenario.places import journeys_of, stops_of
 from crowdlab.scenario.shapes import inlined
-from crowdlab.scenario.surroundings import Goal, furnished, make_world, surveyed
+from crowdlab.scenario.stages import read_journeys
+from crowdlab.scenario.surroundings import Goal, check_joined, furnished, make_world, surveyed
 from crowdlab.scenario.tables import REACH, ScenarioTable, brief, decode, plain
+from crowdlab.scenario.zones import read_zones, with_zones, zone_params
 from crowdlab.state import State, World
 
 USUAL_FORCES = ("driving", "repulsion", "contact", "wall_repulsion", "wall_contact")  # Helbing, Farkas & Vicsek 2000
@@ -43,6 +47,9 @@ class Scenario:
     seed: int  # for the placing and, unless the user gives another, for the run
     source: dict[str, Any]  # the parsed file, kept for recordings
     doors: Doors | None = None  # those that open and close; `world` and `state` have them as they are at step 0
+    sources: demand.Sources | None = None  # of those who come in over time
+    directions: tuple[str, ...] = ()  # names of the goals that are a direction to walk in for ever
+    journeys: tuple[str, ...] = ()  # names, in the order of World.journeys.first
     # m, taken off every coordinate of a plan that lies far from (0, 0): world, state and frames are less this
     origin: tuple[float, float] = (0.0, 0.0)
     walls: tuple[np.ndarray, ...] = ()  # thin walls as open polylines (n, 2) m, in the coordinates of the plan
@@ -55,6 +62,12 @@ class Scenario:
     def geojson(self) -> dict[str, Any]:
         """Walkable area and thin walls as a GeoJSON FeatureCollection in the coordinates of the plan; may be read as `world`."""
         return geometry.drawn(self.area, self.walls)
+
+    @property
+    def placed(self) -> tuple[int, ...]:
+        """Numbers of the goals where everybody has a place of the own."""
+        plan = self.world.journeys
+        return () if plan is None else tuple(np.flatnonzero(np.asarray(plan.tail) >= 0).tolist())
 
     @property
     def walled(self) -> World:
@@ -80,29 +93,34 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | Non
     """
     source = plain(inlined(spec, folder))
     tables = decode(source, ScenarioTable)
+    check_joined(tables)
     plan = surveyed(tables.world)
-    goals, floor = furnished(plan, tables.goals)
-    for finding in plan.findings:
-        if finding.severity == geometry.WARNING:
-            warnings.warn(f"{name}: {finding}", PlanWarning, stacklevel=2)
-    relaxation = spec_of(FORCES["driving"](), "relaxation_time")
-    targets = {goal: (read.place, 0.0 if read.leaves else read.reach) for goal, read in goals.items()}
+    plans, groups = read_journeys(tables)
+    goals, floor = furnished(plan, tables.goals, plans.passing, plans.ends)
+    zones = read_zones(tables.zones, floor, plan.notes)
+    gates, times = read_doors(tables.doors, floor, plan.notes)
+    _warn(name, plan.findings)
+    targets = {goal: read.target for goal, read in goals.items()}
     crowd = demand.populate(
-        floor, tables.groups, targets, tables.seed, relaxation=relaxation, reach=REACH, profiles=tables.profiles
+        *(floor, groups, targets, tables.seed),
+        relaxation=spec_of(FORCES["driving"](), "relaxation_time"),
+        reach=REACH,
+        profiles=tables.profiles,
+        journeys=plans.goals,
     )
-    for own, point in crowd.own_goals:
-        if own in goals:
-            raise ScenarioError(f"goals.{own}: this is the name of somebody's own goal (goal_area). Choose another name.")
-        place = geometry.read_place(own, point=point)
-        goals[own] = Goal(place, geometry.edges_of(place), False, REACH)
+    goals |= _own_goals(crowd, goals)
     params = _params(tables, crowd)
     _check_relaxation(tables, params, source)
-    world, ways = make_world(floor, list(goals.values()), crowd.radius)
+    late = geometry.Notes(floor.origin)  # what is seen only when the people are there
+    world, fields, ways = make_world(floor, list(goals.values()), crowd.radius, late, thin=bool(plan.lines or gates))
+    world = dataclasses.replace(world, journeys=journeys_of(floor, tables, plans, goals, crowd.radius, fields[:, 3], gates))
+    world = with_zones(world, zones, tables.zones)
     state = demand.assemble(crowd, world, floor.origin)
-    doors = doors_of(floor, tables.doors, world, ways)
+    doors = doors_of(floor, gates, times, list(goals.values()), crowd.radius, world, fields, ways)
     if doors is not None:
-        state = doors.moved(state, params.time_step)
-        world = doors.world(int(state.closed))
+        state, world, held = doors.begun(state, params.time_step, floor.origin)
+        late.findings += held
+    _warn(name, late.findings)
     return Scenario(
         name=name,
         title=tables.title or name,
@@ -111,6 +129,8 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | Non
         params=params,
         groups=tuple(tables.groups),
         goals=tuple(goals),
+        directions=tuple(goal for goal, read in goals.items() if read.direction is not None),
+        journeys=tuple(plans.stages),
         area=geometry.moved(floor.area, floor.origin).wkt,
         duration=tables.duration,
         frames_per_second=tables.frames_per_second,
@@ -118,15 +138,34 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | Non
         source=source,
         origin=floor.origin,
         walls=tuple(line + floor.origin for _, line in plan.lines),
-        findings=plan.findings,
+        findings=(*plan.findings, *late.findings),
         doors=doors,
+        sources=crowd.sources,
     )
+
+
+def _warn(name: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        if finding.severity == geometry.WARNING:
+            warnings.warn(f"{name}: {finding}", PlanWarning, stacklevel=3)
+
+
+def _own_goals(crowd: demand.Crowd, goals: Mapping[str, Goal]) -> dict[str, Goal]:
+    """The goals of single persons by name. Raises ScenarioError for a name that is taken."""
+    found = {}
+    for own, point in crowd.own_goals:
+        if own in goals:
+            raise ScenarioError(f"goals.{own}: this is the name of somebody's own goal (goal_area). Choose another name.")
+        place = geometry.read_place(own, point=point)
+        found[own] = Goal(place, geometry.edges_of(place), False, REACH, False, False)
+    return found
 
 
 def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, people: int | None = None) -> Scenario:
     """The scenario built anew with some entries of its file changed, e.g. `{"groups.left.count": 30}`.
 
-    None takes an entry out. `people` shares a number among the groups that start in areas, in their present proportions.
+    None takes an entry out. `people` shares a number among the groups that are placed in areas, in their present proportions; a source
+    then goes on until all have come in, whatever its `stop`.
 
     Raises:
         ScenarioError, ParamError: as for `build`; also for a number of people that given positions do not allow.
@@ -136,6 +175,8 @@ def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, p
     if people is not None:
         for group, count in _share(scenario, people).items():
             changes |= {f"groups.{group}.count": count, f"groups.{group}.density": None}
+            if "source" in source["groups"][group]:
+                changes[f"groups.{group}.source.stop"] = None
     for path, value in changes.items():
         *tables, key = path.split(".")
         table = source
@@ -156,10 +197,11 @@ def _share(scenario: Scenario, people: int) -> dict[str, int]:
     """Counts of the groups that start in areas, so that everybody together is `people`."""
     groups = scenario.source.get("groups", {})
     present = np.bincount(np.asarray(scenario.state.group), minlength=len(scenario.groups)).tolist()
-    counts = {name: count for name, count in zip(scenario.groups, present, strict=True) if "positions" not in groups[name]}
-    rest = people - sum(len(group["positions"]) for group in groups.values() if "positions" in group)
+    counts = {name: count for name, count in zip(scenario.groups, present, strict=True) if not _listed(groups[name])}
+    rest = people - (sum(present) - sum(counts.values()))
     if rest < 0 or (rest and not counts):
-        raise ScenarioError(f"people = {people}: {people - rest} have given positions and {len(counts)} groups start in areas.")
+        fixed = "given positions or times" if any("source" in group for group in groups.values()) else "given positions"
+        raise ScenarioError(f"people = {people}: {people - rest} have {fixed} and {len(counts)} groups start in areas.")
     weights = counts if sum(counts.values()) else dict.fromkeys(counts, 1)
     whole = max(sum(weights.values()), 1)
     exact = {name: rest * weight / whole for name, weight in weights.items()}
@@ -168,6 +210,12 @@ def _share(scenario: Scenario, people: int) -> dict[str, int]:
     for name in by_remainder[: rest - sum(share.values())]:
         share[name] += 1
     return share
+
+
+def _listed(group: Mapping[str, Any]) -> bool:
+    """Whether a group of a file says of each person where he stands or when he comes in."""
+    source = group.get("source", {})
+    return "positions" in group or "times" in source or "counts" in source or isinstance(source.get("every"), list)
 
 
 def _check_relaxation(tables: ScenarioTable, params: Params, source: Mapping[str, Any]) -> None:
@@ -204,7 +252,16 @@ def _params(tables: ScenarioTable, crowd: demand.Crowd) -> Params:
     if np.ndim(moving.dt):
         raise ScenarioError(f"motion.dt = {brief(tables.motion['dt'])}: allowed is one number in s, the same for everybody.")
     limits = _parameters(Limits, tables.limits, "limits", count, ())
-    params = Params(forces=forces, switches=switches, motion=moving, people=people, limits=limits)
+    stops = stops_of(tables.goals, count, tables.seed)
+    params = Params(
+        forces=forces,
+        switches=switches,
+        motion=moving,
+        people=people,
+        limits=limits,
+        zones=zone_params(tables.zones),
+        stops=stops,
+    )
     return as_arrays(jax.tree.map(demand.reals, params))
 
 

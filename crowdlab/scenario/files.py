@@ -46,6 +46,8 @@ def shipped() -> dict[str, Path]:
 
 def _find(path: str | Path) -> Path:
     file, known = Path(path), shipped()
+    if not str(path).strip():
+        raise ScenarioError(f"the name of a scenario is missing. Give the path of a .toml file, or a name: {', '.join(known)}.")
     if file.is_file():
         return file
     if str(path) in known:

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from crowdlab import geometry
-from crowdlab.demand import Body, Distribution
-from crowdlab.errors import ScenarioError
-from crowdlab.geometry import ERROR, NOTE, WARNING, Finding
+from crowdlab import demand, geometry
+from crowdlab.errors import ParamError, ScenarioError
+from crowdlab.geometry import ERROR, NOTE, WARNING, Finding, Notes
 from crowdlab.scenario.building import Scenario
+from crowdlab.scenario.doorways import read_doors
 from crowdlab.scenario.files import read
 from crowdlab.scenario.shapes import inlined, is_shape
-from crowdlab.scenario.surroundings import furnished, surveyed
-from crowdlab.scenario.tables import GroupTable, ScenarioTable, decode, plain
+from crowdlab.scenario.stages import read_journeys
+from crowdlab.scenario.surroundings import check_joined, furnished, surveyed
+from crowdlab.scenario.tables import ScenarioTable, brief, decode, plain
+from crowdlab.scenario.zones import read_zones
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,7 +66,8 @@ def geometry_report(source: Any, *, obstacles: Any = (), walls: Any = (), radius
     Args:
         source: a Scenario, the name or path of a scenario file, its tables as a dict, or a walkable area in any form.
         obstacles, walls: what stands in a walkable area, if that is given.
-        radius: of the bodies, m, for which passages are measured; default: the stoutest of the scenario, or else 0.25 m.
+        radius: of the bodies, m, for which passages are measured; default: the stoutest that the groups of the scenario may have (of a
+            law without an end all but one in ten thousand are thinner), or else 0.25 m.
 
     Raises:
         ScenarioError: the scenario has no readable plan at all.
@@ -72,13 +75,21 @@ def geometry_report(source: Any, *, obstacles: Any = (), walls: Any = (), radius
     spec, name, folder = _tables(source, obstacles, walls)
     tables = decode(plain(inlined(spec, folder)), ScenarioTable)
     plan = surveyed(tables.world, collects=True)
-    size = _stoutest(source if isinstance(source, Scenario) else None, tables.groups) if radius is None else radius
+    try:
+        size = float(_stoutest(source if isinstance(source, Scenario) else None, tables, plan.notes) if radius is None else radius)
+    except (TypeError, ValueError):
+        raise ScenarioError(f"radius = {brief(radius)}: allowed is one number in m. Give such a number, or leave it out.") from None
     if not 0 < size < np.inf:
         raise ScenarioError(f"radius = {size:g} m: allowed is any finite size above 0. Give such a number.")
     area = ""
     if not plan.notes.refused:
+        with plan.notes.attempt("world.periodic"):
+            check_joined(tables)
         with plan.notes.attempt("world.obstacles"):
-            floor = furnished(plan, tables.goals)[1]
+            plans = read_journeys(tables)[0]
+            floor = furnished(plan, tables.goals, plans.passing, plans.ends)[1]
+            read_zones(tables.zones, floor, plan.notes)
+            read_doors(tables.doors, floor, plan.notes)
             geometry.inspect(floor, size, plan.notes)
             area = geometry.moved(floor.area, floor.origin).wkt
     return GeometryReport(
@@ -103,18 +114,12 @@ def _tables(source: Any, obstacles: Any, walls: Any) -> tuple[Any, str, Path | N
     return {"world": {"area": source, "obstacles": obstacles, "walls": walls}}, "plan", None
 
 
-def _stoutest(scenario: Scenario | None, groups: Mapping[str, GroupTable]) -> float:
-    """Radius, m, of the stoutest body of a scenario or, where it is not built, that the groups may have."""
+def _stoutest(scenario: Scenario | None, tables: ScenarioTable, notes: Notes) -> float:
+    """Radius, m, of the stoutest body that the groups may have, or that a scenario which is built has if it is stouter still."""
     sizes = [0.0] if scenario is None else [0.0, *np.asarray(scenario.state.radius, float).tolist()]
-    if max(sizes):
-        return round(max(sizes), 6)  # 0.3 for the float32 nearest to it
-    for group in groups.values():
-        if not isinstance(group.radius, Distribution):
-            sizes += np.ravel(group.radius).tolist()
-        elif group.radius.uniform is not None:
-            sizes.append(max(group.radius.uniform))
-        elif group.radius.most is not None:
-            sizes.append(group.radius.most)
-        elif group.radius.normal is not None:
-            sizes.append(sum(np.multiply(group.radius.normal, (1, 2)).tolist()))
-    return max(sizes) or float(Body.radius)
+    for name, group in tables.groups.items():
+        try:
+            sizes.append(demand.stoutest(name, group, tables.profiles))
+        except (ScenarioError, ParamError) as error:  # no mistake of the plan, so the rest of it is looked at all the same
+            notes.add(WARNING, f"groups.{name}", "no passage is measured for these people", geometry.NOWHERE, repair=str(error))
+    return round(max(sizes), 6) or float(demand.Body.radius)  # 0.3 for the float32 nearest to it

@@ -9,7 +9,7 @@ from crowdlab.errors import ScenarioError, nearest
 
 FILES = (".geojson", ".json", ".wkt")
 ROLES = ("area", "obstacle", "wall")  # what the property `crowdlab` of a feature may say
-SHAPES = {"goals": ("polygon", "line"), "groups": ("area", "goal_area")}
+SHAPES = {"goals": ("polygon", "line"), "zones": ("polygon",), "groups": ("area", "goal_area")}
 
 
 def inlined(spec: Any, folder: Path | None = None) -> Any:

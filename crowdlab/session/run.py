@@ -26,6 +26,7 @@ from crowdlab.session.pace import FRAME
 from crowdlab.session.plan import plan_with_room
 from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
+from crowdlab.trees import Spec
 
 ALL_PAIRS = 500  # people up to whom all pairs are looked at when one person is inspected
 SHOWN = ("people", "arrived", "mean_speed", "largest_overlap")  # observed unless others are asked for
@@ -77,10 +78,11 @@ class Session:
                 f"session: chunk = {self.chunk} and every = {self.every} steps: a chunk holds a whole number of frames. "
                 "Give chunk as a multiple of every."
             )
-        looks = 0 if scenario.doors is None else scenario.doors.until(0, scenario.params.time_step)
+        looks = simulation.looks(scenario, scenario.params)
         if looks % self.chunk:
+            what = "sources" if scenario.doors is None else "doors"
             raise ParamError(
-                f"session: chunk = {self.chunk} steps: doors are looked at every {looks} steps. Give a chunk that divides this number."
+                f"session: chunk = {self.chunk} steps: {what} are looked at every {looks} steps. Give a chunk that divides this number."
             )
         self.observe = SHOWN if observe is None else observe
         self._moved: dict[str, float] = {}  # last order for each parameter
@@ -198,10 +200,10 @@ class Session:
 
     def _compute(self, params: Params, due: list[Command]) -> Run:
         """One trusted chunk. The plan is kept, so that every chunk runs the same compiled program, until a reach outgrows it."""
-        if self.grid is None or not simulation.suffices(self.grid, params, self.state):
-            self.grid = plan_with_room(self.scenario, params, self.state)
+        state, _ = simulation.between(self.scenario, params, self.state)
+        if self.grid is None or not simulation.suffices(self.grid, params, state):
+            self.grid = plan_with_room(self.scenario, params, state)
             self.plans += 1
-        state, _ = simulation.through_doors(self.scenario, params, self.state)
         run, grid = simulation.trusted(
             self.scenario,
             params,
@@ -282,7 +284,7 @@ class Session:
         with self._notes:
             return self.state, self.series, self.seconds
 
-    def controls(self, of: Params | None = None) -> dict[str, tuple[float, parameters.Spec]]:
+    def controls(self, of: Params | None = None) -> dict[str, tuple[float, Spec]]:
         """Value (mean over people; the usual one where there is nobody) and Spec of every parameter that may be slid.
 
         As ordered last, or in other parameters.

@@ -5,6 +5,7 @@ A figure is made once and then only fed. Everything is drawn in metres at true s
 
 from crowdlab.views.chart import curves
 from crowdlab.views.drawing import picture
+from crowdlab.views.gallery import pictured
 from crowdlab.views.growth import Growth
 from crowdlab.views.page import replay_html
 from crowdlab.views.plan import plan_html
@@ -25,6 +26,7 @@ __all__ = [
     "Timeline",
     "curves",
     "picture",
+    "pictured",
     "plan_html",
     "replay_html",
     "sheet",

@@ -56,6 +56,7 @@ async function start() {
   const doc = (views.roots ?? [...views])[0].model.document;
   const people = doc.get_model_by_name("agents");
   const title = doc.get_model_by_id(facts.title);
+  const doors = doc.get_model_by_name("doors");
   const mark = doc.get_model_by_name("mark"); // none where nothing was observed
   const [play, speed, slider, clock] = ["play", "speed", "time", "clock"].map((id) => document.getElementById(id));
   const end = facts.times[facts.times.length - 1];
@@ -65,6 +66,8 @@ async function start() {
   const show = (time) => {
     const { frame, data } = picture(film, facts, time);
     people.data = data;
+    const closed = Array.from(doors.data.door, (door) => (facts.closed[frame] >> door) & 1);
+    doors.data = { ...doors.data, closed, open: closed.map((shut) => 1 - shut) };
     title.text = `${facts.name}    t = ${time.toFixed(1)} s    ${facts.headlines[frame]}`;
     if (mark) mark.data = { t: [time] };
     clock.textContent = `${time.toFixed(1)} of ${end.toFixed(1)} s`;

@@ -14,6 +14,7 @@ from crowdlab.observe import OBSERVABLES
 from crowdlab.record import Recording
 from crowdlab.scenario import Scenario
 from crowdlab.simulation import Run
+from crowdlab.state import whereabouts
 from crowdlab.views.embed import HERE, compressed, facts_text, item, library, script
 from crowdlab.views.plaza import Plaza, ledger
 from crowdlab.views.series import Timeline
@@ -31,8 +32,9 @@ class Film(NamedTuple):
     velocity: np.ndarray  # (F, N, 2) m/s
     heading: np.ndarray  # (F, N, 2) unit
     alive: np.ndarray  # (F, N) bool
-    arrived: np.ndarray  # (F, N) bool, the goal was reached by then
+    people: dict[str, np.ndarray]  # whereabouts, (F, N) bool each
     radius: np.ndarray  # (N,) m
+    closed: np.ndarray  # (F,) which doors are closed, as State.closed
     series: dict[str, np.ndarray]  # observable -> (F,); NaN where it was not observed
 
     @classmethod
@@ -51,7 +53,6 @@ class Film(NamedTuple):
     @classmethod
     def _of_recording(cls, recording: Recording) -> "Film":
         frames = recording.frames
-        reached = recording.people["arrived"]
         return cls(
             scenario=recording.scenario,
             times=recording.times,
@@ -59,8 +60,9 @@ class Film(NamedTuple):
             velocity=np.asarray(frames.velocity),
             heading=np.asarray(frames.heading),
             alive=np.asarray(frames.alive),
-            arrived=(reached >= 0) & (reached <= np.asarray(frames.step)[:, None]),
+            people=_people(np.asarray(frames.alive), recording.people, np.asarray(frames.step)),
             radius=recording.people["radius"],
+            closed=np.asarray(frames.closed),
             series=_curves(recording.series),
         )
 
@@ -68,22 +70,29 @@ class Film(NamedTuple):
     def _of_run(cls, run: Run, scenario: Scenario, dt: float) -> "Film":
         frames, start = run.frames, scenario.state
         step = np.r_[int(start.step), np.asarray(frames.step)]
-        reached = np.asarray(run.final.arrived)
 
         def whole(first: Any, later: Any) -> np.ndarray:
             return np.concatenate((np.asarray(first).T[None], np.asarray(later)))
 
+        alive = whole(start.alive, frames.alive)
         return cls(
             scenario=scenario,
             times=step * dt,
             position=whole(start.position, frames.position),
             velocity=whole(start.velocity, frames.velocity),
             heading=whole(start.heading, frames.heading),
-            alive=whole(start.alive, frames.alive),
-            arrived=(reached >= 0) & (reached <= step[:, None]),
+            alive=alive,
+            people=_people(alive, {name: np.asarray(getattr(run.final, name)) for name in ("arrived", "entered")}, step),
             radius=np.asarray(start.radius),
+            closed=np.r_[int(start.closed), np.asarray(frames.closed)],
             series=_curves(run.series),
         )
+
+
+def _people(alive: np.ndarray, people: Mapping[str, np.ndarray], step: np.ndarray) -> dict[str, np.ndarray]:
+    """Whereabouts of everybody in the frames of these steps, (F, N) bool each, from when they came in and arrived."""
+    reached, when = people["arrived"], step[:, None]
+    return whereabouts(alive, (reached >= 0) & (reached <= when), people["entered"], when)
 
 
 def _curves(series: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -153,7 +162,8 @@ def _packed(film: Film) -> tuple[bytes, dict[str, Any]]:
         "lower": lower.astype(float).tolist(),
         "size": np.asarray(size, float).tolist(),
         "top_speed": top,
-        "headlines": [ledger(alive, arrived) for alive, arrived in zip(film.alive, film.arrived, strict=True)],
+        "closed": film.closed.tolist(),
+        "headlines": [ledger({word: who[frame] for word, who in film.people.items()}) for frame in range(len(film.times))],
     }
     return b"".join(np.ascontiguousarray(part).tobytes() for part in steps), facts
 

@@ -54,10 +54,13 @@ class PlanFigure(Painted):
                 line_color=None,
             )
             self.paint(floor.glyph, {"fill_color": "floor"})
-        for goals, role, width in ((True, "exit", 5.0), (False, "wall", 1.5)):
-            lines = [points for item, points in report.outlines if item.startswith("goals.") == goals]
+        looks = {"goals": ("exit", 5.0, "solid"), "zones": ("zone", 2.0, "dashed"), "doors": ("target", 3.0, "dashed")}
+        for kind, (role, width, dash) in {**looks, "": ("wall", 1.5, "solid")}.items():
+            lines = [
+                points for item, points in report.outlines if (item.split(".")[0] if item.split(".")[0] in looks else "") == kind
+            ]
             xs, ys = ([line[:, axis].tolist() for line in lines] for axis in (0, 1))
-            self.paint(self.figure.multi_line(xs, ys, line_width=width).glyph, {"line_color": role})
+            self.paint(self.figure.multi_line(xs, ys, line_width=width, line_dash=dash).glyph, {"line_color": role})
         for severity, (marker, role, size) in MARKS.items():
             found = [finding for finding in report.of(severity) if not math.isnan(finding.place[0])]
             if not found:

@@ -1,6 +1,7 @@
 """The scene from above: people at true size with heading and speed, walkable area, walls, exits and targets."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,11 +23,11 @@ from bokeh.models import (
 from bokeh.palettes import Viridis256
 from bokeh.plotting import figure
 
-from crowdlab import geometry
+from crowdlab import geometry, zones
 from crowdlab.params import Params
-from crowdlab.record import whereabouts
 from crowdlab.scenario import Scenario
-from crowdlab.state import State
+from crowdlab.state import INSIDE, WAITING, State, whereabouts
+from crowdlab.views.marks import PLACE, door_columns, drawn_goals, fixed_walls, waiting_places, zone_labels, zone_rings
 from crowdlab.views.theme import LEFT, LIGHT, Painted, Theme
 
 VIRIDIS: tuple[str, ...] = tuple(Viridis256)
@@ -80,17 +81,40 @@ class Plaza(Painted):
             line_color=None,
         )
         self.paint(floor.glyph, {"fill_color": "floor"})
-        walls = np.asarray(self.scenario.world.walls, float)
+        self._draw_zones()
+        walls = fixed_walls(self.scenario)
         drawn = self.figure.segment(
             walls[:, 0, 0], walls[:, 0, 1], walls[:, 1, 0], walls[:, 1, 1], line_width=2.5, line_cap="round"
         )
         self.paint(drawn.glyph, {"line_color": "wall"})
+        self.doors = ColumnDataSource(door_columns(self.scenario, int(self.scenario.state.closed)), name="doors")
+        for kind, look in (("closed", {"line_width": 5.5}), ("open", {"line_width": 1.5, "line_dash": [3, 4]})):
+            drawn = self.figure.segment("x0", "y0", "x1", "y1", source=self.doors, line_alpha=kind, **look)
+            self.paint(drawn.glyph, {"line_color": "wall"})
         self._draw_goals()
 
+    def _draw_zones(self) -> None:
+        """A tint and a hatch under everything, with the name."""
+        shapes = list(zone_rings(self.scenario).values())
+        if shapes:
+            drawn = self.figure.multi_polygons(
+                xs=[[[ring[:, 0].tolist() for ring in rings]] for rings in shapes],
+                ys=[[[ring[:, 1].tolist() for ring in rings]] for rings in shapes],
+                fill_alpha=0.1,
+                hatch_pattern="right_diagonal_line",
+                hatch_alpha=0.3,
+                hatch_scale=10,
+                line_alpha=0.5,
+                line_dash=[2, 3],
+            )
+            self.paint(drawn.glyph, {"fill_color": "zone", "hatch_color": "zone", "line_color": "zone"})
+        for name, place in zone_labels(self.scenario):
+            label = Label(x=place[0], y=place[1], text=name, text_font_size="12px", text_align="center", text_baseline="middle")
+            self.figure.add_layout(label)
+            self.paint(label, {"text_color": "zone"})
+
     def _draw_goals(self) -> None:
-        world = self.scenario.world
-        edges = np.asarray(world.goals, float)  # (G, E, 2, 2)
-        leaves = np.asarray(world.goal_leaves)
+        _, edges, leaves = drawn_goals(self.scenario)
         point = np.all(edges[:, :, 0] == edges[:, :, 1], axis=(1, 2))
         for kind, role in ((leaves, "exit"), (~leaves, "target")):
             lines = edges[kind & ~point].reshape(-1, 2, 2)
@@ -103,6 +127,10 @@ class Plaza(Painted):
             if len(spots):
                 drawn = self.figure.scatter(spots[:, 0], spots[:, 1], marker="x", size=7, line_width=1.5, line_alpha=0.7)
                 self.paint(drawn.glyph, {"line_color": role})
+        x, y = waiting_places(self.scenario).T
+        if len(x):
+            drawn = self.figure.circle(x, y, radius=PLACE, fill_color=None, line_alpha=0.6)
+            self.paint(drawn.glyph, {"line_color": "target"})
         left, right = self.figure.x_range.start, self.figure.x_range.end
         for name, place, role in goal_labels(self.scenario):
             across = (place[0] - left) / (right - left)
@@ -165,6 +193,7 @@ class Plaza(Painted):
     def show(self, state: State, seconds: float) -> None:
         """Put one instant into the figure: people, title."""
         self.agents.data = people_columns(state)
+        self.doors.data = door_columns(self.scenario, int(state.closed))
         self.figure.title.text = headline(self.scenario, state, seconds)
 
 
@@ -177,7 +206,7 @@ def label_on_map(plot: Any, origin: tuple[float, float]) -> None:
 
 def top_speed(params: Params) -> float:
     """End of the colour scale, m/s: a round number above the fastest desired speed."""
-    fastest = float(np.max(np.asarray(params.people.desired_speed), initial=0.0))
+    fastest = float(np.max(np.asarray(params.people.desired_speed), initial=0.0)) * zones.fastest(params.zones)
     return max(1.0, math.ceil(fastest * 1.1 / 0.5) * 0.5)
 
 
@@ -205,24 +234,26 @@ def ring_columns(state: State, agent: int | None) -> dict[str, np.ndarray]:
     return {"x": columns["x"][here], "y": columns["y"][here], "r": columns["r"][here] + RING}
 
 
-def ledger(alive: np.ndarray, arrived: np.ndarray) -> str:
-    """How many are inside, standing at a target, left and removed, in words, from two (N,) bool; only those inside may be zero."""
-    counts = {word: int(who.sum()) for word, who in whereabouts(alive, arrived).items()}
-    return f"{len(alive)} people: " + ", ".join(f"{n} {word}" for word, n in counts.items() if n or word == "inside")
+def ledger(people: Mapping[str, np.ndarray]) -> str:
+    """How many are where, in words, from whereabouts of one instant, (N,) bool each; only those inside may be zero."""
+    counts = {word: int(who.sum()) for word, who in people.items()}
+    words = {WAITING: "waiting outside"}
+    told = ", ".join(f"{n} {words.get(word, word)}" for word, n in counts.items() if n or word == INSIDE)
+    return f"{sum(counts.values())} people: {told}"
 
 
 def headline(scenario: Scenario, state: State, seconds: float) -> str:
     """Title with the time and the ledger."""
-    return f"{scenario.name}    t = {seconds:.1f} s    {ledger(np.asarray(state.alive), np.asarray(state.arrived) >= 0)}"
+    people = whereabouts(np.asarray(state.alive), np.asarray(state.arrived) >= 0, np.asarray(state.entered))
+    return f"{scenario.name}    t = {seconds:.1f} s    {ledger(people)}"
 
 
 def goal_labels(scenario: Scenario) -> list[tuple[str, np.ndarray, str]]:
     """Name, place (2,) m and role of what is written beside the goals; points of one kind that are many share one name."""
-    edges = np.asarray(scenario.world.goals, float)
-    leaves = np.asarray(scenario.world.goal_leaves)
+    names, edges, leaves = drawn_goals(scenario)
     together: dict[tuple[str, str], list[np.ndarray]] = {}
-    many = len(scenario.goals) > LABELLED_GOALS
-    for name, goal, leaving in zip(scenario.goals, edges, leaves, strict=True):
+    many = len(names) > LABELLED_GOALS
+    for name, goal, leaving in zip(names, edges, leaves, strict=True):
         stem = name.rstrip("0123456789").rstrip("._- ") if many else name
         together.setdefault((stem or "goals", "exit" if leaving else "target"), []).append(goal.reshape(-1, 2))
     labels = []

@@ -21,6 +21,17 @@ class Still(bytes):
         still.shown = image.width if shown is None else shown
         return still
 
+    def small(self) -> "Still":
+        """The same in at most 255 tones, transparent ones among them: a quarter to a fifth of the size, hardly to be told apart."""
+        image = Image.open(io.BytesIO(self))
+        out = io.BytesIO()
+        image.convert("RGBA").quantize(255, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+            out, "PNG", optimize=True
+        )
+        still = Still(out.getvalue())
+        still.shown = self.shown
+        return still
+
     def __repr__(self) -> str:
         return f"Still({self.shown} pixels wide)"  # the same in every run, for notebooks that are tests
 

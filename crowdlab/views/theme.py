@@ -14,6 +14,7 @@ class Theme(NamedTuple):
     wall: str
     exit: str
     target: str
+    zone: str  # tint and hatch of a place where people walk slower or faster
     ink: str  # outline and heading of a person
     first: str  # curves
     second: str
@@ -21,15 +22,48 @@ class Theme(NamedTuple):
 
 
 LIGHT = Theme(
-    "#ffffff", "#333333", "#c8c8c8", "#f3f4f6", "#3c3c3c", "#007a58", "#b34a00", "#222222", "#0064a8", "#c04e00", "#007a58"
+    "#ffffff",
+    "#333333",
+    "#c8c8c8",
+    "#f3f4f6",
+    "#3c3c3c",
+    "#007a58",
+    "#b34a00",
+    "#6b4fa0",
+    "#222222",
+    "#0064a8",
+    "#c04e00",
+    "#007a58",
 )
 DARK = Theme(
-    "#111111", "#dddddd", "#555555", "#1d2126", "#c4c4c4", "#2fc797", "#f0a04b", "#f2f2f2", "#6cbcf0", "#f0a04b", "#2fc797"
+    "#111111",
+    "#dddddd",
+    "#555555",
+    "#1d2126",
+    "#c4c4c4",
+    "#2fc797",
+    "#f0a04b",
+    "#b9a3e3",
+    "#f2f2f2",
+    "#6cbcf0",
+    "#f0a04b",
+    "#2fc797",
 )
 
 # For still pictures on pages that may be light or dark: no paper, and tones with a contrast of 4 to 1 with both.
 EITHER = Theme(
-    "#7a7a7a00", "#7a7a7a", "#7a7a7a80", "#e6e8ec", "#6a6a6a", "#1a8a62", "#c8620f", "#222222", "#2b7fc4", "#c8620f", "#1a8a62"
+    "#7a7a7a00",
+    "#7a7a7a",
+    "#7a7a7a80",
+    "#e6e8ec",
+    "#6a6a6a",
+    "#1a8a62",
+    "#c8620f",
+    "#7d65ad",
+    "#222222",
+    "#2b7fc4",
+    "#c8620f",
+    "#1a8a62",
 )
 
 LEFT = 78  # pixels kept for the labels on the left, so that the axes of figures one below the other stand in line

@@ -18,6 +18,7 @@ from crowdlab.scenario import Scenario, load
 from crowdlab.session import Session
 from crowdlab.state import State
 from crowdlab.views import Plaza, Timeline, picture
+from crowdlab.views.marks import door_columns
 from crowdlab.views.plaza import headline, people_columns, ring_columns, top_speed
 from crowdlab.widgets.sliders import FIRST, Dial, folding
 
@@ -185,6 +186,8 @@ class Panel(w.VBox):  # type: ignore[misc]
         state, series, seconds = self.session.snapshot()
         known = self._drawn
         sources = {"agents": people_columns(state), "chosen": self._ring(state)}
+        if self.session.scenario.doors is not None:
+            sources["doors"] = door_columns(self.session.scenario, int(state.closed))
         properties: list[tuple[Any, str, Any]] = [
             (self.plaza.figure.title, "text", headline(self.session.scenario, state, seconds))
         ]

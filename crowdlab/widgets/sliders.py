@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets as w
 
-from crowdlab.params import Spec
+from crowdlab.trees import Spec
 
 FIRST = {  # parameters that have their slider at once, with the letter of the papers; the others fold out
     "people.desired_speed": "v₀",
