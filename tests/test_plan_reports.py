@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import shapely
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from shapely.geometry import mapping
 
@@ -16,6 +16,7 @@ from crowdlab import cli, geometry_report
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Finding, lay_floor, read_area, read_plan, wall_arrays
 from crowdlab.geometry.notes import Notes
+from crowdlab.geometry.rings import SNAP
 from crowdlab.scenario import GeometryReport, PlanWarning, build, load, shipped
 from crowdlab.views import plan_html
 
@@ -286,6 +287,7 @@ def ring(draw: st.DrawFn) -> list[tuple[float, float]]:
 
 
 @settings(deadline=None, max_examples=40)
+@example(moved(ROOM, (-5, -5)), [], [[(0.0, 5.0004), (0.0, 5.0), (5.0, 0.0)]], [], (0.0, 0.0))
 @given(
     outer=st.one_of(ring(), st.just(moved(ROOM, (-5, -5)))),
     holes=st.lists(ring(), max_size=2),
@@ -308,7 +310,10 @@ def test_any_plan_is_a_sound_world_or_an_error_with_its_place(
         assert ground.is_valid
         assert ground.area > 0
         again = geometry_report(report.area)
-        assert shapely.from_wkt(again.area).symmetric_difference(ground).area < 1e-5
+        closed = any(finding.repair.startswith("Closed") for finding in again.findings)  # an obstacle as thin as a gap is one there
+        assert not closed or any(finding.what.startswith(("a sliver", "a gap")) for finding in report.of("warning"))
+        bound = SNAP * ground.length if closed else 1e-5
+        assert shapely.from_wkt(again.area).symmetric_difference(ground).area < bound
     assert report._repr_html_().count("<tr>") in (0, len(report.findings) + 1)
 
 
