@@ -20,7 +20,7 @@ from crowdlab.simulation import chunks
 from crowdlab.state import INSIDE, LEFT, PUSHED_OUT, REFUSED, REMOVED, STANDING, WAITING, whereabouts
 
 COUNTS = ("people", "left", "removed", "waiting", "refused")
-CROWDED = 200  # people; of more the first second is looked at: they are followed to their end where their times are asked for
+CROWDED = 200  # people; of more the first seconds are looked at: they are followed to their end where their times are asked for
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
@@ -28,7 +28,7 @@ def test_the_ledger_holds_at_every_step_of_every_shipped_scenario_and_no_guard_i
     """So long that people come in, meet and leave: one program for both."""
     scenario = load(name)
     people = scenario.state.id.shape[0]
-    steps = 8000 if people <= CROWDED else 1000
+    steps = 8000 if people <= CROWDED else 1000 if scenario.sources is None else 3000
     alive, been = (np.asarray(scenario.state.alive),) * 2  # in the frame before; ever
     key = jax.random.key(scenario.seed)
     for piece in chunks(scenario, scenario.params, key, steps, chunk=200, every=1, observe=(*COUNTS, "arrived")):
