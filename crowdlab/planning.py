@@ -18,7 +18,7 @@ from crowdlab.state import OUTSIDE, Health, State
 
 # Agent-steps that could be run while a program is compiled (3 s at 5 million a second): another plan has to save more than that.
 COMPILING = 1.5e7
-JAMS = 10  # compilations that room for a jam may cost in steps that take longer: half as long again, where it is not needed
+JAMS = 2  # compilations that room for a jam saves, and may cost in steps that take longer: twice as long, where it is not needed
 
 
 def plan(scenario: Scenario, params: Params, state: State, *, sliders: bool = False) -> Grid:
@@ -105,15 +105,17 @@ def _stoutest(state: State) -> float:
 def repaired(scenario: Scenario, grid: Grid, health: Health, state: State, ahead: int, runs: int = 1) -> Grid | None:
     """A grid with enough room when `health` shows that this one had too little for `state`, of `runs` abreast; None when it was enough.
 
-    Who misses room once is likely to miss more, in a jam at a door. So there is room for all that then, unless in `ahead` more steps it
-    would cost more than it saves.
+    Who misses room for people once is likely to miss more, in a jam at a door, and who misses room for walls comes to others. So there is
+    room for all that then, unless in `ahead` more steps it would cost more than it saves.
     """
     need, people, features = needed(health), state.id.size // runs, walls.feature_count(scenario.world)
     better = grid
-    if any(wanted > room for wanted, room in zip(need, room_of(grid), strict=True)):
+    *crowded, walled = (wanted > room for wanted, room in zip(need, room_of(grid), strict=True))
+    if any(crowded) or walled:
         better = enlarge(grid, need, people, features)
         if state.id.size * ahead < JAMS * COMPILING:
-            better = roomy(better, packed(scenario.walled, state, grid), people, features)
+            *jam, around = packed(scenario.walled, state, grid)
+            better = roomy(better, (*(jam if any(crowded) else (0, 0, 0)), around), people, features)
     move = float(health.largest_move)
     if math.isfinite(move) and move > grid.skin / 2:
         refresh = int(0.8 * grid.refresh * (grid.skin / 2) / move)  # as often as the move asks for, and a fifth to spare

@@ -88,7 +88,12 @@ def pressed(state: State, contacts: int, people: Any, walls: Any, overlap: Any) 
         radius=jnp.broadcast_to(state.radius, apart.shape),
         social_radius=jnp.broadcast_to(state.social_radius, apart.shape),
     )
-    around = Walls(normal=Vector(x=jnp.ones_like(wall), y=jnp.zeros_like(wall)), distance=wall, weight=jnp.ones_like(wall) * walls)
+    around = Walls(
+        normal=Vector(x=jnp.ones_like(wall), y=jnp.zeros_like(wall)),
+        distance=wall,
+        weight=jnp.ones_like(wall) * walls,
+        nearest=wall.min(0),
+    )
     return Neighbours(**vars(pairs), touching=pairs, walls=around)
 
 

@@ -43,6 +43,7 @@ class Walls:
     normal: Vector  # (M, N) unit, from the wall to the agent
     distance: Array  # (M, N) m
     weight: Array  # (M, N) 0 to 1; 0 where the feature does not count
+    nearest: Array  # (N,) m, distance of the nearest wall on the list, also where it is beyond all reach; infinite without one
 
     def total(self, terms: Field) -> Any:
         """Weighted sum of per-feature terms (M, N), numbers or a Vector, over the features that count: (N,), or a Vector of it."""
@@ -129,9 +130,10 @@ def measure(position: Vector, listed: WallList, reach: float = math.inf) -> Wall
     counts = listed.real & jnp.where(listed.segment, (share > 0.0) & (share < 1.0), _ahead(position, listed) <= ON_END)
     square = jnp.where(counts, dot(offset, offset), 1.0)
     distance = root(jnp.maximum(square, SMALLEST**2))
+    nearest = jnp.where(counts, distance, jnp.inf).min(0, initial=jnp.inf)
     counts &= distance < reach
     normal = offset / distance
-    return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, listed.part, counts))
+    return Walls(normal=normal, distance=distance, weight=_weights(normal, distance, listed.part, counts), nearest=nearest)
 
 
 def _weights(normal: Vector, distance: Array, part: Array, counts: Array) -> Array:

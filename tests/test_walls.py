@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from scenes import make_params, make_state, make_world, run
 
-from crowdlab import walls
+from crowdlab import guards, walls
 from crowdlab.forces import base
 from crowdlab.neighbours import Grid, find, make_list, tie_directions, with_wall_table
 from crowdlab.neighbours.lists import wall_candidates
@@ -227,6 +227,7 @@ def test_distances_are_those_of_shapely(rows: Any, place: Any) -> None:
         ours = np.where(np.asarray(found.weight) > 0, np.asarray(found.distance), np.inf).min(0)
     theirs = shapely.distance(shapely.linestrings(rows)[:, None], shapely.points(place)).min(0)
     np.testing.assert_allclose(ours, np.maximum(theirs, walls.SMALLEST), atol=1e-10)
+    np.testing.assert_array_equal(found.nearest, ours)
 
 
 @settings(max_examples=100, deadline=None)
@@ -247,6 +248,8 @@ def test_who_goes_through_a_wall_is_who_shapely_says(rows: Any, before: Any, aft
     with jax.enable_x64(True):
         rows, before, after = fill(rows), fill(before), fill(after)
         ours = np.asarray(through(jnp.asarray(before.T), jnp.asarray(after.T), raw(rows)))
+        nearest = np.asarray(measured(jnp.asarray(before.T), raw(rows)).nearest)
+    assert (~ours | (nearest <= np.hypot(*(after - before).T) + guards.CLOSE)).all(), "or the guard would not ask"
     ways, lines = shapely.linestrings(np.stack((before, after), 1)), shapely.linestrings(rows)
     # To start on a wall or to slide along it is not to go through; to end on it is, by our rule, and by theirs may be either.
     certain = shapely.crosses(ways[:, None], lines) & (shapely.distance(shapely.points(before)[:, None], lines) > 1e-9)

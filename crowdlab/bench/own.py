@@ -17,7 +17,7 @@ from crowdlab.params import Params, as_arrays, replace
 from crowdlab.planning import bare, plan_for_all
 from crowdlab.scenario import Scenario, build
 from crowdlab.simulation import Run, chunks, plan, trusted
-from crowdlab.state import State
+from crowdlab.state import MOST, State
 
 T = TypeVar("T")
 
@@ -85,7 +85,10 @@ class Crowd:
     def advance(self) -> int:
         """One piece."""
         run, self.grid = trusted(
-            self.scenario, self.params, self.state, self.key, self.queue, self.grid, steps=self.steps, every=self.steps
+            *(self.scenario, self.params, self.state, self.key, self.queue, self.grid),
+            steps=self.steps,
+            every=self.steps,
+            ahead=MOST,  # a step is timed as one of many
         )
         self.state = finished(run.final)
         return self.steps
