@@ -1,20 +1,23 @@
 """Who is there at the start: what is drawn, what is placed, what is refused."""
 
+import contextlib
 import math
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 from scipy import stats
 
 from crowdlab.demand import Body, Distribution, draw
 from crowdlab.demand.groups import shared_out
-from crowdlab.demand.ticks import next_look, tick, to_frame
+from crowdlab.demand.ticks import first_look, next_look, tick, to_frame
 from crowdlab.errors import ParamError, ScenarioError
 from crowdlab.geometry import at
 from crowdlab.params import People, spec_of
-from crowdlab.scenario import Scenario, build, variant
+from crowdlab.scenario import PlanWarning, Scenario, build, variant
 from crowdlab.simulation import simulate
 
 SPEED = spec_of(People(), "desired_speed")
@@ -470,3 +473,68 @@ def test_pieces_between_frames_and_looks_are_few_and_so_are_programs(
     assert set(looks) <= set(begun)
     assert len(begun) <= most * len({*looks, *frames})
     assert len(pieces) <= programs
+
+
+@pytest.mark.parametrize("dt", [0.001, 0.002, 0.005, 0.01, 0.02, 0.05])
+def test_a_time_on_a_look_is_seen_at_it_however_the_step_is_rounded(dt: float) -> None:
+    looks = np.arange(1, 20_000)
+    for step in (dt, float(np.float32(dt))):
+        np.testing.assert_array_equal(first_look(looks * tick(dt) * dt, step), looks * tick(dt))
+
+
+def apart(scenario: Scenario) -> float:
+    """Least gap between two bodies, m."""
+    place, radius = np.asarray(scenario.state.position, float).T, np.asarray(scenario.state.radius, float)
+    gaps = np.hypot(*np.moveaxis(place[:, None] - place, -1, 0)) - radius[:, None] - radius
+    return float(gaps[np.triu_indices(len(place), 1)].min())
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=some.integers(0, 1000),
+    given_places=some.lists(some.floats(0.3, 19.7), min_size=1, max_size=6),
+    count=some.integers(1, 6),
+    width=some.sampled_from([0.6, 1.2, 4.0]),
+)
+def test_nobody_is_placed_in_anybody(seed: int, given_places: list[float], count: int, width: float) -> None:
+    """Also in a narrow room, where sites of the lattice are farther apart than bodies are wide."""
+    spots = [x for number, x in enumerate(sorted(given_places)) if not number or x - sorted(given_places)[number - 1] > 0.51]
+    strip = [[0, 0], [20, 0], [20, width], [0, width]]
+    groups = {"a": {"positions": [[x, width / 2] for x in spots]}, "b": {"count": count, "area": strip}}
+    with contextlib.suppress(ScenarioError):  # where there is no room
+        assert apart(build({"seed": seed, "world": {"area": strip}, "groups": groups})) > 0
+
+
+def test_groups_that_share_ground_are_placed_jointly() -> None:
+    """Whoever has a small area gets it before those who may stand anywhere, whatever comes first in the file."""
+    long, nook = [[0, 0], [10, 0], [10, 4], [0, 4]], [[0, 0], [1.2, 0], [1.2, 1.2], [0, 1.2]]
+    groups = {"many": {"count": 90, "area": long}, "two": {"count": 2, "area": nook}}
+    for order in (["many", "two"], ["two", "many"]):
+        scenario = build({"world": {"area": long}, "groups": {name: groups[name] for name in order}})
+        them = np.asarray(scenario.state.position)[:, np.asarray(scenario.state.group) == order.index("two")]
+        assert (them < 1.2).all()
+        assert apart(scenario) > 0
+    with pytest.raises(ScenarioError, match=r"groups.two.area: holds about 6 people of radius 0.25 m, count = 9"):
+        build({"world": {"area": long}, "groups": {**groups, "two": {"count": 9, "area": nook}}})
+
+
+def test_a_few_stout_ones_do_not_make_a_crowd_loose() -> None:
+    """A lattice for all alike would be that of the stoutest: 81 of them."""
+    long = [[0, 0], [10, 0], [10, 4], [0, 4]]
+    mixed = {"area": long, "profiles": {"with_luggage": 0.02, "under_30": 0.98}}
+    assert apart(build({"world": {"area": long}, "groups": {"all": {"count": 130, **mixed}}})) > 0
+    with pytest.raises(ScenarioError, match=r"holds about 1[56]\d people of radius 0.25 to 0.35 m, count = 170"):
+        build({"world": {"area": long}, "groups": {"all": {"count": 170, **mixed}}})
+
+
+def test_a_start_may_be_broader_one_way_than_the_other() -> None:
+    bell = {"centre": [5.0, 5.0], "deviation": [1.5, 0.5]}
+    place = np.asarray(crowd(all={"count": 150, "gaussian": bell, "radius": 0.05}).state.position, float)
+    np.testing.assert_allclose(place.std(1), [1.5, 0.5], rtol=0.15)
+
+
+def test_ground_beyond_the_plan_is_told() -> None:
+    with pytest.warns(
+        PlanWarning, match=r"groups.all.area: reaches out of the walkable area at .*, 100 m². Nobody is placed there"
+    ):
+        crowd(all={"count": 3, "area": [[0, 0], [20, 0], [20, 10], [0, 10]]})

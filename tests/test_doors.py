@@ -9,6 +9,7 @@ import pytest
 
 import crowdlab
 from crowdlab import geometry_report
+from crowdlab.demand.ticks import tick
 from crowdlab.errors import CrowdlabError, ParamError, ScenarioError
 from crowdlab.scenario import PlanWarning, Scenario, build
 from crowdlab.session import Session
@@ -245,3 +246,32 @@ def test_an_exit_is_shut_where_no_body_fits_beside_its_closed_doors(line: Any, r
     final = simulate(build(spec), None, jax.random.key(1), 800).final
     assert final.goal.tolist() == [goal] * 2
     assert not np.asarray(final.alive).any()
+
+
+def test_a_door_that_nobody_would_see_move_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"doors.gate: opens at 1.01 s and closes at 1.15 s: doors are looked at every 0.2 s"):
+        gated({"positions": [[2, 2]]}, [1.01], [1.15])
+
+
+@pytest.mark.parametrize("dt", [0.0015, 0.003, 0.006, 0.007, 0.012, 0.03, 0.07])
+def test_a_session_goes_on_between_looks_whatever_the_step(dt: float) -> None:
+    """Also where the step is set at its beginning: a chunk ends where doors are looked at."""
+    scenario = gated({"positions": [[2, 2]]}, [0.3], [])
+    session = Session(scenario)
+    session.set("motion.dt", dt)
+    assert tick(dt) % session.chunk == 0
+    assert tick(dt) % Session(gated({"positions": [[2, 2]]}, [0.3], [], motion={"dt": dt})).chunk == 0
+    with pytest.raises(ParamError, match="doors are looked at every"):
+        Session(scenario, chunk=20).set("motion.dt", 0.007)
+
+
+@pytest.mark.bits
+def test_a_session_whose_step_was_set_is_replayed_from_its_log() -> None:
+    scenario = gated({"positions": [[4.5, 2]], "desired_speed": 1.0}, [0.3], [])
+    session = Session(scenario)
+    session.set("motion.dt", 0.007)
+    while session.step < 4 * tick(0.007):
+        session.advance()
+    again = simulate(scenario, scenario.params, jax.random.key(session.seed), session.step, commands=session.log)
+    assert int(session.state.closed) == 0
+    np.testing.assert_array_equal(session.state.position, again.final.position)

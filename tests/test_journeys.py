@@ -120,6 +120,19 @@ def test_people_wait_until_they_are_called() -> None:
     assert measures.slow_time(seen) < 1  # sets out twice
 
 
+def test_a_call_of_the_very_step_of_the_arrival_is_heard() -> None:
+    def gate(until: float) -> Scenario:
+        return scene({"gate": {"point": [8, 5], "until": [until]}}, ["gate", "end"])
+
+    def stopped(until: float, seconds: float) -> int:
+        return int(walked(gate(until), seconds).final.trip.stopped[0])
+
+    there = stopped(60.0, 10)
+    assert there > 600
+    assert stopped(there * DT, 10) == -1, "it went on at once"
+    assert stopped((there - 1) * DT, 10) == there, "too late for an earlier one"
+
+
 def test_braking_halves_the_speed_at_half_the_distance() -> None:
     run = walked(scene({"seat": {"point": [10, 5], "brake": 4.0, "reach": 0.05}}, ["seat"]), 30)
     x, v = np.asarray(run.frames.position)[:, 0, 0], np.asarray(run.frames.velocity)[:, 0, 0]

@@ -25,10 +25,12 @@ CROWDED = 200  # people; of more the first seconds are looked at: they are follo
 
 @pytest.mark.parametrize("name", sorted(shipped()))
 def test_the_ledger_holds_at_every_step_of_every_shipped_scenario_and_no_guard_is_near(name: str) -> None:
-    """So long that people come in, meet and leave: one program for both."""
+    """So long that people come in, meet and leave, and to the end where doors open and close: one program for both."""
     scenario = load(name)
     people = scenario.state.id.shape[0]
     steps = 8000 if people <= CROWDED else 1000 if scenario.sources is None else 3000
+    if scenario.doors is not None:
+        steps = round(scenario.duration / scenario.params.time_step)
     alive, been = (np.asarray(scenario.state.alive),) * 2  # in the frame before; ever
     key = jax.random.key(scenario.seed)
     for piece in chunks(scenario, scenario.params, key, steps, chunk=200, every=1, observe=(*COUNTS, "arrived")):

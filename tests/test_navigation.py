@@ -348,3 +348,21 @@ def test_a_batch_is_its_members() -> None:
     many = jax.vmap(lambda position: desired_direction(situation.state.with_(position=position), situation.world))
     expected = desired_direction(situation.state, situation.world)
     np.testing.assert_allclose(many(situation.state.position[None])[0], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("far", [6.05, 7.0])
+def test_no_way_leads_through_another_exit(far: float) -> None:
+    """A lift with a door on each side: who wants in on the one side does not go out of the world on the other."""
+    scenario = build(
+        {
+            "world": {"area": [[0, 0], [10, 0], [10, 10], [0, 10]], "obstacles": [[[6, 4], [far, 4], [far, 6], [6, 6]]]},
+            "goals": {"left": {"line": [[6, 4], [6, 6]]}, "right": {"line": [[far, 4], [far, 6]]}},
+            "groups": {name: {"positions": [[9, 5], [8, 4.5]], "goal": name} for name in ("left",)}
+            | {"too": {"positions": [[9, 6.5]], "goal": "right"}},
+        }
+    )
+    x, y = np.asarray(navigation.desired_direction(scenario.state, scenario.world).stacked)
+    assert (abs(y[:2]) > 0.25).all(), "round the lift"
+    np.testing.assert_allclose(
+        [x[2], y[2]], np.array([far - 9, -0.75]) / np.hypot(far - 9, 0.75), atol=0.01
+    )  # to its nearest point

@@ -152,6 +152,10 @@ def test_a_scenario_takes_its_plan_from_a_file_beside_it(tmp_path: Path) -> None
         ({"area": ROOM, "walls": "LINESTRING (0 0, x)"}, r"world\.walls: unreadable WKT"),
         ({"type": "FeatureCollection", "features": [feature(AREA, crowdlab="aera")]}, r"crowdlab = 'aera': .*Did you mean 'area'"),
         ({"area": {"type": "FeatureCollection", "features": []}}, r"world\.area: is empty"),
+        ({"area": "CURVEPOLYGON (CIRCULARSTRING (0 0, 4 0, 4 4, 0 4, 0 0))"}, r"world\.area: unreadable WKT .*with straight edges"),
+        ({"type": "FeatureCollection", "features": [{**feature(AREA), "properties": ["x"]}]}, r"features\[0\].*crowdlab = None"),
+        ({"type": "FeatureCollection", "features": [{"type": "Feature", "geometry": None}]}, r"features\[0\]: has no geometry"),
+        ({"area": {**mapping(AREA), "crs": {"properties": {"name": "EPSG:4326"}}}}, r"world\.area\.crs = .*in degrees"),
     ],
 )
 def test_what_is_no_plan_is_refused_by_its_key(world: Any, message: str) -> None:

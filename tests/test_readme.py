@@ -39,18 +39,23 @@ def registry() -> Any:
     FORCES.update(before)
 
 
-def test_using_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_using_it(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "readme"}
-    exec(compile(blocks("python")[0], "README.md", "exec"), names)
-    assert capsys.readouterr().out.startswith("(4, 25, 2) [")
-    exec(compile(blocks("python")[1], "README.md", "exec"), names)
+
+    def follow(number: int) -> str:
+        exec(compile(blocks("python")[number], "README.md", "exec"), names)
+        return capsys.readouterr().out
+
+    assert follow(0).startswith("(4, 25, 2) [")
+    follow(1)
     assert names["runs"].frames.position.shape == (20, 4, 25, 2)
-    exec(compile(blocks("python")[2], "README.md", "exec"), names)
+    follow(2)
     assert (names["result"].slopes["people.desired_speed"] != 0).any()
-    exec(compile(blocks("python")[3], "README.md", "exec"), names)
+    assert follow(3).startswith("(5, 25, 2) [")
+    follow(4)
     assert names["passage"].density.shape == (5,)
-    exec(compile(blocks("python")[4], "README.md", "exec"), names)
-    assert "at (0.15, 2) m, 0.3 m wide. Kept: nobody gets through" in capsys.readouterr().out
+    assert "at (0.15, 2) m, 0.3 m wide. Kept: nobody gets through" in follow(5)
 
 
 @pytest.mark.usefixtures("registry")

@@ -538,3 +538,13 @@ def test_a_manifest_says_what_the_bytes_depend_on(recorded: Path) -> None:
     assert manifest["float64"] is False
     assert json.loads(json.dumps(manifest["source"])) == manifest["source"]
     assert set(manifest["versions"]) == {"crowdlab", "jax", "jaxlib", "numpy", "python", "platform", "device"}
+
+
+@pytest.mark.bits
+def test_a_run_that_was_cut_off_is_replayed_without_the_orders_to_come(room: Scenario, tmp_path: Path) -> None:
+    path = tmp_path / "cut.sqlite"
+    with Recorder(path, room, seed=SEED, every=EVERY, observe=WATCHED) as recorder:
+        next(recorder.run(STEPS, chunk=CHUNK, commands=ORDERS))
+    recording = Recording.open(path)
+    assert recording.last_step == CHUNK < max(order.step for order in recording.orders)
+    assert same(replay(recording).frames.position, np.asarray(recording.frames.position)[1:])

@@ -162,6 +162,8 @@ def test_any_form_of_an_area_builds_the_same_scenario(form: str) -> None:
         ("forces.repulsion", {"on": "no"}, r"forces\.repulsion\.on = 'no': allowed are true and false"),
         ("forces.repulsion", {"strength": [1.0, 2.0]}, r"forces\.repulsion\.strength: has 2 values for 5 people"),
         ("forces.repulsion", {"strength": True}, r"forces\.repulsion\.strength = True: allowed are numbers in N"),
+        ("forces.repulsion", {"strength": "much"}, r"forces\.repulsion\.strength = 'much': allowed are numbers in N"),
+        ("motion", {"dt": "0.002"}, r"motion\.dt = '0.002': allowed are numbers in s"),
         ("forces", 3, r"forces = 3"),
         ("motion", {"noice": 1}, r"motion: unknown parameter 'noice'\. Did you mean 'noise'\?"),
         ("motion", {"kind": "flying"}, r"motion\.kind = 'flying': unknown motion\. Did you mean 'walking'"),
@@ -176,7 +178,6 @@ def test_mistakes_are_named_with_path_value_and_cure(path: str, value: Any, mess
     ("path", "value", "message"),
     [
         ("forces.repulsion", {"strength": -1}, r"forces\.repulsion\.strength = -1 N: allowed 0"),
-        ("forces.repulsion", {"strength": "much"}, r"forces\.repulsion\.strength = 'much': allowed are numbers in N"),
         ("motion", {"dt": 0}, r"motion\.dt = 0 s: allowed 1e-06"),
         ("motion", {"dt": float("nan")}, r"motion\.dt = nan s"),
         ("groups.left.radius", 0, r"groups\.left\.radius = 0 m: allowed 0\.01"),

@@ -1,6 +1,7 @@
 """Who is there at the start, who comes in later, and how they differ."""
 
 from crowdlab.demand.differences import Body, Distribution, Quantity, draw
+from crowdlab.demand.grounds import note_grounds
 from crowdlab.demand.groups import PROFILES, Gaussian, Group, Profile, Source, stoutest
 from crowdlab.demand.people import START, Crowd, assemble, populate, reals
 from crowdlab.demand.sources import Sources
@@ -19,6 +20,7 @@ __all__ = [
     "Sources",
     "assemble",
     "draw",
+    "note_grounds",
     "populate",
     "reals",
     "stoutest",

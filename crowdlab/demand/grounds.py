@@ -1,6 +1,6 @@
 """Where the people of a group may be, and whether they can get to their goals from there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,6 +13,8 @@ from crowdlab.geometry import Floor, Place
 from crowdlab.navigation import desired_direction, distance_to_goal_in_sight
 from crowdlab.state import Array, State, World
 
+BEYOND = 0.01  # of an area that may lie where nobody can walk without a word: drawn to a wall, it may be a hair beyond
+
 
 def ground(floor: Floor, spec: Any, where: str) -> geometry.Area:
     """An area that a scenario names, less the origin. Raises ScenarioError where nobody can walk in it."""
@@ -20,6 +22,22 @@ def ground(floor: Floor, spec: Any, where: str) -> geometry.Area:
     if geometry.within(floor, area).is_empty:
         raise ScenarioError(f"{where}: lies outside the walkable area. Move it to where people can walk.")
     return area
+
+
+def note_grounds(floor: Floor, groups: Mapping[str, Group], notes: geometry.Notes) -> None:
+    """Note the areas of groups that reach beyond the plan, where nobody is placed; obstacles in them are no mistake."""
+    for name, group in groups.items():
+        for key in ("area", "goal_area"):
+            if getattr(group, key) is None:
+                continue
+            where = f"groups.{name}.{key}"
+            with notes.attempt(where):
+                area = geometry.read_area(getattr(group, key), where, geometry.Notes(floor.origin))
+                out, spot = geometry.beyond(floor, area)
+                if BEYOND * area.area < out < area.area * (1 - 1e-9):  # all of it is refused
+                    notes.add(
+                        geometry.WARNING, where, "reaches out of the walkable area", spot, out, "m²", "Nobody is placed there."
+                    )
 
 
 def goal_points(floor: Floor, name: str, group: Group, radius: np.ndarray, key: Array) -> np.ndarray:

@@ -52,7 +52,7 @@ class Gaussian:
     """A start that is densest in the middle and thins out as a normal distribution."""
 
     centre: tuple[float, float]  # m
-    deviation: float  # m, of each coordinate
+    deviation: float | tuple[float, float]  # m, of each coordinate, or of x and of y
 
 
 GAP = 0.2  # m, between the bodies of who comes in and of who is there already, unless a source says another; our choice

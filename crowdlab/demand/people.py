@@ -14,7 +14,8 @@ from crowdlab import geometry
 from crowdlab.demand.aims import Starts, aims
 from crowdlab.demand.differences import Body, draw
 from crowdlab.demand.grounds import ground, look
-from crowdlab.demand.groups import Gaussian, Group, Profile, chosen, shared_out
+from crowdlab.demand.groups import Group, Profile, chosen, shared_out
+from crowdlab.demand.placed import place_all
 from crowdlab.demand.sources import Sources, due_times, places_of, sources_of
 from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Floor, Place
@@ -92,11 +93,7 @@ def populate(
     first = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
     columns = {what: np.concatenate([row[what] for row in rows] or [np.empty(0)]) for what in DRAWN}
     position = np.full((int(first[-1]), 2), math.nan)
-    for given in (True, False):
-        for number, (name, group) in enumerate(groups.items()):
-            if (group.positions is not None) == given and group.source is None:
-                mine = np.arange(first[number], first[number + 1])
-                _place(floor, name, group, jax.random.fold_in(keys[number], PLACE), position, columns["radius"], mine, names)
+    place_all(floor, groups, [jax.random.fold_in(key, PLACE) for key in keys], first, position, columns["radius"], names)
     tried, entries = _enter(floor, groups, keys, first, position, columns["radius"])
     starts = Starts(position, columns["radius"], names, entries, first, [jax.random.fold_in(key, GOAL) for key in keys])
     goal, journey, own = aims(floor, groups, goals, journeys, starts, reach)
@@ -183,52 +180,6 @@ def _individuals(
         "relaxation_time": values("relaxation_time", RELAXATION_TIME, relaxation),
         "pre_movement": values("pre_movement", PRE_MOVEMENT, spec_of(People(), "pre_movement")),
     }
-
-
-def _place(
-    floor: Floor,
-    name: str,
-    group: Group,
-    key: Array,
-    position: np.ndarray,
-    radius: np.ndarray,
-    mine: np.ndarray,
-    names: Sequence[str],
-) -> None:
-    """Fill in the rows `mine` of `position`, clear of all rows that are filled already."""
-    done = np.flatnonzero(~np.isnan(position[:, 0]))
-    taken = (position[done], radius[done])
-    if group.positions is not None:
-        given = geometry.read_points(group.positions, f"groups.{name}.positions") if len(mine) else np.empty((0, 2))
-        places = geometry.Notes(floor.origin).inside(given)
-        geometry.check_start(floor, places, radius[mine], [names[i] for i in [*mine, *done]], taken)
-    elif group.gaussian is not None:
-        places = geometry.sample_discs(
-            *(floor, floor.area, radius[mine], key),
-            taken=taken,
-            where=f"groups.{name}.gaussian",
-            bell=_bell(floor, name, group.gaussian),
-        )
-    else:
-        area = ground(floor, group.area, f"groups.{name}.area")
-        places = geometry.sample_discs(floor, area, radius[mine], key, taken=taken, where=f"groups.{name}.area")
-    position[mine] = places
-
-
-def _bell(floor: Floor, name: str, gaussian: Gaussian) -> tuple[tuple[float, float], float]:
-    """Centre, less the origin, and deviation of a start, m. Raises ScenarioError."""
-    where = f"groups.{name}.gaussian"
-    given = geometry.read_points([gaussian.centre], f"{where}.centre")
-    centre = geometry.Notes(floor.origin).inside(given)
-    if not floor.inside(centre)[0]:
-        raise ScenarioError(
-            f"{where}.centre: {geometry.at(given[0])} lies outside the walkable area. Move it to where people can walk.",
-            place=(float(given[0, 0]), float(given[0, 1])),
-        )
-    if not 0 < gaussian.deviation < math.inf:
-        raise ScenarioError(f"{where}.deviation = {gaussian.deviation:g} m: allowed are numbers above 0. Give such a number.")
-    x, y = centre[0].tolist()
-    return (x, y), gaussian.deviation
 
 
 def reals(values: Any) -> Array:

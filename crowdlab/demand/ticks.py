@@ -10,18 +10,22 @@ import numpy as np
 
 from crowdlab.state import MOST
 
-TICK = 0.2  # s from one look to the next
+TICK = 0.2  # s from one look to the next, about: looks come after a multiple of PARTS steps wherever there are so many
+ROUNDING = 1e-6  # of a time: a step in single precision is off by a twentieth of this, and no look is missed by so little
+PARTS = 5  # pieces of a tick in which a live run goes on
 
 
 def tick(dt: float) -> int:
     """Steps of `dt` s from one look to the next."""
-    return max(1, round(TICK / dt))
+    steps = TICK / dt
+    return PARTS * round(steps / PARTS) if steps >= PARTS else max(1, round(steps))
 
 
 def first_look(time: Any, dt: float) -> Any:
     """The step of the first look at or after a time, s, or at each of several; of all that no run gets to, one beyond the last step."""
     never = MOST // tick(dt) + 1  # looks; a larger number might leave the whole numbers, and come back as one long past
-    return np.ceil(np.minimum(time, never * tick(dt) * dt) / dt / tick(dt) - 1e-6).astype(int) * tick(dt)
+    looks = np.minimum(time, 2.0 * never * tick(dt) * dt) / dt / tick(dt)
+    return np.minimum(np.ceil(looks * (1 - ROUNDING) - ROUNDING), never).astype(int) * tick(dt)
 
 
 def next_look(step: int, dt: float) -> int:

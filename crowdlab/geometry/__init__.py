@@ -15,10 +15,10 @@ from crowdlab.geometry.areas import (
     read_points,
 )
 from crowdlab.geometry.doors import Door, narrow_door, no_room
-from crowdlab.geometry.floors import Floor, check_place, check_zone, covers, lay_floor, outlets, unreachable, within
+from crowdlab.geometry.floors import Floor, beyond, check_place, check_zone, covers, lay_floor, outlets, unreachable, within
 from crowdlab.geometry.forms import drawn, features, from_geojson, to_geojson
 from crowdlab.geometry.inspection import inspect
-from crowdlab.geometry.moving import check_door, cut_at, distances, first_parted, left_open, lying_on, standing, which_door
+from crowdlab.geometry.moving import check_door, crosses, cut_at, distances, first_parted, left_open, lying_on, standing, which_door
 from crowdlab.geometry.notes import ERROR, NOTE, NOWHERE, WARNING, ZERO, Finding, Notes, Origin, at, markup, metres, table
 from crowdlab.geometry.placing import check_start, sample_discs, sample_points, uniforms
 from crowdlab.geometry.plans import Plan, note_exits, read_plan
@@ -46,6 +46,7 @@ __all__ = [
     "Room",
     "alike",
     "at",
+    "beyond",
     "cells_meeting",
     "check_door",
     "check_place",
@@ -53,6 +54,7 @@ __all__ = [
     "check_zone",
     "choose_origin",
     "covers",
+    "crosses",
     "cut_at",
     "distances",
     "drawn",

@@ -1,6 +1,6 @@
 """Reading areas and places: polygons with holes from rings, WKT, GeoJSON or shapely, and every fault named with its spot."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -30,6 +30,7 @@ def read_area(spec: Any, where: str = "area", notes: Notes | None = None) -> Are
     notes = Notes() if notes is None else notes
     if isinstance(spec, str | shapely.Geometry) or (isinstance(spec, Mapping) and "type" in spec):
         parts = [_polygon(rings, where, notes) for rings in polygons_in(spec, where, notes)]
+        _note_overlaps(parts, where, notes)
     elif isinstance(spec, Mapping):
         outer = Polygon(_ring(spec.get("outer", ()), f"{where}.outer", notes))
         names = [f"{where}.holes[{number}]" for number in range(len(spec.get("holes", ())))]
@@ -43,6 +44,15 @@ def read_area(spec: Any, where: str = "area", notes: Notes | None = None) -> Are
     if area.is_empty:
         raise ScenarioError(f"{where}: is empty. Give a polygon of some size.")
     return tidy(area)
+
+
+def _note_overlaps(parts: Sequence[Polygon], where: str, notes: Notes) -> None:
+    """Note parts that lie on each other."""
+    for one, other in shapely.STRtree(parts).query(parts, "intersects").T.tolist() if parts else []:
+        shared = parts[one].intersection(parts[other]) if one < other else Polygon()
+        if shared.area > SPECK:
+            spot = shared.representative_point().coords[0]
+            notes.add(WARNING, where, "two parts overlap", spot, shared.area, "m²", "Taken as one.")
 
 
 def _polygon(rings: Rings, where: str, notes: Notes) -> Polygon:

@@ -143,6 +143,14 @@ def within(floor: Floor, area: Area, radius: float = 0.0) -> Area:
     return solid(room)
 
 
+def beyond(floor: Floor, area: Area) -> tuple[float, tuple[float, float]]:
+    """How much of an area, m^2, lies neither where people walk nor in an obstacle, and a place there, m; all of what touches nothing."""
+    plan = shapely.union_all([floor.area, *(obstacle for _, obstacle in floor.obstacles)])
+    out = shapely.difference(area, plan)
+    x, y = (area if out.is_empty else out).representative_point().coords[0]
+    return float(out.area), (x, y)
+
+
 def check_place(floor: Floor, place: Place, where: str) -> None:
     """A goal must lie in the walkable area. Raises ScenarioError naming it and how much of it lies outside."""
     beyond = shapely.difference(place, floor.area.buffer(SNAP))

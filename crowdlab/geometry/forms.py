@@ -12,6 +12,7 @@ from crowdlab.errors import ScenarioError
 from crowdlab.geometry.notes import NOTE, NOWHERE, Notes
 
 LINES = ("LineString", "LinearRing")
+DEGREES = ("EPSG::4326", "EPSG:4326", "CRS84")  # what names of the usual geographic coordinates have in them
 MANY = ("MultiPolygon", "MultiLineString", "GeometryCollection")
 
 
@@ -24,13 +25,30 @@ class Rings(NamedTuple):
 
 def from_geojson(spec: Mapping[str, Any] | str, where: str) -> shapely.Geometry:
     """Geometry of a GeoJSON object (a geometry, a Feature or a FeatureCollection) or of its text. Raises ScenarioError."""
+    unreadable = "Allowed: a geometry, a Feature or a FeatureCollection, in metres."
     try:
-        return shapely.from_geojson(spec if isinstance(spec, str) else json.dumps(spec))
-    except (shapely.errors.ShapelyError, TypeError, ValueError) as error:
-        raise ScenarioError(
-            f"{where}: unreadable GeoJSON ({str(error).strip().splitlines()[0]}). "
-            "Allowed: a geometry, a Feature or a FeatureCollection, in metres."
-        ) from None
+        text = spec if isinstance(spec, str) else json.dumps(spec)
+        given = json.loads(text)
+    except (TypeError, ValueError) as error:
+        raise ScenarioError(f"{where}: unreadable GeoJSON ({error}). {unreadable}") from None
+    _check_geojson(given, where)
+    try:
+        return shapely.from_geojson(text)
+    except shapely.errors.ShapelyError as error:
+        raise ScenarioError(f"{where}: unreadable GeoJSON ({str(error).strip().splitlines()[0]}). {unreadable}") from None
+
+
+def _check_geojson(spec: Any, where: str) -> None:
+    """Refuse coordinates in degrees and features without a shape. Raises ScenarioError."""
+    if not isinstance(spec, Mapping):
+        return
+    crs = json.dumps(spec.get("crs"))
+    if any(word in crs.upper() for word in DEGREES):
+        raise ScenarioError(f"{where}.crs = {crs[:80]}: coordinates are in degrees, allowed are metres. Project the plan first.")
+    listed = spec.get("features")
+    for number, feature in enumerate(listed if isinstance(listed, list) else []):
+        if not isinstance(feature, Mapping) or not isinstance(feature.get("geometry"), Mapping):
+            raise ScenarioError(f"{where}.features[{number}]: has no geometry. Give it one, or take the feature out.")
 
 
 def features(spec: Mapping[str, Any] | str, where: str) -> list[Mapping[str, Any]]:
@@ -53,8 +71,8 @@ def _shape_of(spec: Any, where: str, allowed: str, notes: Notes) -> shapely.Geom
     if isinstance(spec, str):
         try:
             spec = shapely.from_wkt(spec)
-        except shapely.errors.ShapelyError as error:
-            raise ScenarioError(f"{where}: unreadable WKT ({error}). Allowed: {allowed}.") from None
+        except (shapely.errors.ShapelyError, NotImplementedError) as error:  # the latter for curves
+            raise ScenarioError(f"{where}: unreadable WKT ({error}). Allowed: {allowed}, with straight edges.") from None
     elif isinstance(spec, Mapping):
         spec = from_geojson(spec, where)
     if shapely.has_z(spec):

@@ -51,6 +51,13 @@ def left_open(edges: np.ndarray, doors: np.ndarray) -> list[np.ndarray]:
     return [np.stack([points[:-1], points[1:]], 1) for points in stretches if len(points) > 1]
 
 
+def crosses(starts: np.ndarray, ends: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Whether the straight line from each start to its end, (n, 2) m, meets any of the edges (E, 2, 2) m, (n,) bool."""
+    lines, other = shapely.linestrings(np.stack([starts, ends], 1)), shapely.MultiLineString(list(edges))
+    shapely.prepare(other)
+    return np.asarray(shapely.intersects(other, lines))
+
+
 def check_door(floor: Floor, edges: np.ndarray, others: Mapping[str, np.ndarray], where: str, notes: Notes) -> None:
     """Note a door, edges (E, 2, 2) m, that reaches out. Raises ScenarioError for one that shuts nothing or lies on another one."""
     line, spot = shapely.union_all(shapely.linestrings(edges)), edges[0].mean(0)

@@ -18,16 +18,18 @@ BATCH = 4096  # darts thrown at once
 TRIES = 300  # darts in a row that may miss before the darts give way to a lattice
 DENSE = 0.4  # covered share of the area beyond which darts are not even tried: at random they jam near 0.55
 LATTICES = 8  # shifts of the lattice that are tried
+SIZES = 4  # sizes of bodies that have lattices of their own where they do not fit on one
+MOST = 10**9  # more sites than any lattice has
 
 Discs = tuple[np.ndarray, np.ndarray]  # positions (n, 2) m and radii (n,) m
-Bell = tuple[tuple[float, float], float]  # centre, m, and standard deviation of each coordinate, m
+Bell = tuple[tuple[float, float], tuple[float, float]]  # centre, m, and standard deviations of x and y, m
 
 
 class _Crowd:
     """Discs sorted into square cells, so that a new one is compared with those nearby only."""
 
     def __init__(self, widest: float, discs: Discs) -> None:
-        self.cell = 2 * widest
+        self.widest, self.cell = widest, 2 * widest
         self.cells: dict[tuple[int, int], list[tuple[float, float, float]]] = {}
         for (x, y), radius in zip(*discs, strict=True):
             self.add(float(x), float(y), float(radius))
@@ -38,8 +40,9 @@ class _Crowd:
 
     def has_room(self, x: float, y: float, radius: float) -> bool:
         column, row = math.floor(x / self.cell), math.floor(y / self.cell)
-        for i in (column - 1, column, column + 1):
-            for j in (row - 1, row, row + 1):
+        far = max(1, math.ceil((radius + self.widest) / self.cell))
+        for i in range(column - far, column + far + 1):
+            for j in range(row - far, row + far + 1):
                 for a, b, other in self.cells.get((i, j), ()):
                     if (a - x) ** 2 + (b - y) ** 2 < (radius + other) ** 2:
                         return False
@@ -80,8 +83,9 @@ def sample_discs(
     """Random centres (n, 2) m of discs with given radii: in the area, clear of walls, of each other and of those `taken`.
 
     Every gap is at least `allowance`, so that rounding to single precision makes no overlap. Only jax.random is drawn from, so the
-    same key gives the same places. Sparse crowds are thrown like darts, the stoutest first; dense ones stand on a shaken lattice.
-    With a `bell`, centre and deviation in m, the darts are spread round the centre as a normal distribution, and there is no lattice.
+    same key gives the same places. Sparse crowds are thrown like darts, the stoutest first; dense ones stand on a shaken lattice,
+    or, where people of many sizes do not fit so, each size on a lattice of its own.
+    With a `bell`, centre and deviations in m, the darts are spread round the centre as a normal distribution, and there is no lattice.
 
     Raises:
         ScenarioError: says how many would fit.
@@ -99,15 +103,19 @@ def sample_discs(
         if placed == count:
             return places[np.argsort(order)]
     if bell:
-        centre, deviation = bell
+        centre, deviations = bell
         raise ScenarioError(
-            f"{where}: about {placed} people of radius {_span(radii)} m find a place {deviation:g} m or so from "
+            f"{where}: about {placed} people of radius {_span(radii)} m find a place {_span(np.array(deviations))} m or so from "
             f"{at(centre, floor.origin)}, count = {count}. Lower the count, or give another deviation."
         )
     narrow = within(floor, area, float(wide.max()))
     sites, slack = _lattice(narrow, float(wide.max()), count, key, taken)
     if len(sites) < count:
-        fits = max(len(sites), placed)
+        mixed = [_by_size(floor, area, wide, jax.random.fold_in(key, 0), taken, dense) for dense in (False, True)]
+        most = max(mixed, key=lambda places: int(np.isfinite(places[:, 0]).sum()))
+        fits = max(len(sites), placed, int(np.isfinite(most[:, 0]).sum()))
+        if fits == count:
+            return most
         raise ScenarioError(
             f"{where}: holds about {fits} people of radius {_span(radii)} m, count = {count}. Lower the count or enlarge the area."
         )
@@ -134,7 +142,7 @@ def _darts(area: Area, key: Array, batches: int, bell: Bell | None = None) -> It
         if bell is None:
             points = np.array([left, bottom]) + draws * np.array([right - left, top - bottom])
         else:
-            points = np.array(bell[0]) + bell[1] * ndtri(draws)
+            points = np.array(bell[0]) + np.array(bell[1]) * ndtri(draws)
         yield points[covers(area, points)]
 
 
@@ -159,8 +167,32 @@ def _throw(floor: Floor, room: Area, radii: np.ndarray, key: Array, taken: Discs
     return places, placed
 
 
+def _by_size(floor: Floor, area: Area, radii: np.ndarray, key: Array, taken: Discs, dense: bool) -> np.ndarray:
+    """Places (n, 2) m of discs of many sizes, the stoutest on a lattice of their own, then the next; NaN for those that do not fit.
+
+    The stouter stand all over the area or, if it is to be `dense`, close together.
+    """
+    places, sizes = np.full((len(radii), 2), math.nan), np.unique(radii)
+    bounds = sizes if len(sizes) <= SIZES else np.quantile(radii, np.linspace(0, 1, SIZES + 1)[1:])
+    number = np.searchsorted(bounds + 1e-12, radii)
+    for size in range(len(bounds) - 1, -1, -1):
+        mine = np.flatnonzero(number == size)
+        if not len(mine):
+            continue
+        stoutest = float(radii[mine].max())
+        sites, _ = _lattice(within(floor, area, stoutest), stoutest, MOST, jax.random.fold_in(key, 2 * size), taken)
+        order = np.lexsort(sites.T) if dense else np.argsort(uniforms(jax.random.fold_in(key, 2 * size + 1), len(sites))[:, 0])
+        some = sites[order][: len(mine)]
+        places[mine[: len(some)]] = some
+        taken = (np.concatenate([taken[0], some]), np.concatenate([taken[1], radii[mine[: len(some)]]]))
+    return places
+
+
 def _lattice(room: Area, radius: float, count: int, key: Array, taken: Discs) -> tuple[np.ndarray, float]:
-    """Sites (m, 2) m of the widest triangular lattice that has `count` of them in the room, and how far each may be shaken, m."""
+    """Sites (m, 2) m of the widest triangular lattice that has `count` of them in the room, and how far each may be shaken, m.
+
+    Those of the tightest where there are not so many.
+    """
     if room.is_empty:
         return np.empty((0, 2)), 0.0
     shifts = np.concatenate([np.zeros((1, 2)), uniforms(key, LATTICES - 1, 2)])

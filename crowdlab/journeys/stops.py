@@ -35,7 +35,7 @@ class Stop:
         unit="m",
         low=0.0,
         high=5.0,
-        doc="distance to a goal in sight from which on the desired speed falls in proportion; 0 is no braking",
+        doc="distance to a goal in sight from which on the desired speed falls in proportion, beside the braking of the drive; 0 is none",
         source="our choice: off; the law is that of arrival in Reynolds, Game Developers Conference 1999",
     )
 
@@ -111,7 +111,7 @@ def _pushed_out(state: State, before: Array, world: World) -> State:
 
 def stay_is_over(state: State, trip: Trip, params: Params, plan: Journeys) -> Array:
     """Whether those who stopped may go on, (N,) bool: after their stay, at one of the times of the goal."""
-    now, since = seconds(state.step, params), seconds(trip.stopped, params)
+    now, since = seconds(state.step, params), seconds(trip.stopped - 1, params)  # a call of the very step of the arrival is heard
     until = plan.until[state.goal].T  # (U, N)
     called = ((until >= since) & (until <= now)).any(0) | jnp.isnan(until[0])
     return (seconds(state.step - trip.stopped, params) >= of_stop("stay", state, params, plan)) & called

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -156,7 +157,7 @@ def _why(last: _Last, row: int) -> tuple[Reason, str]:
     name = recording.manifest["goals"][goal]
     if people["stopped"][row] >= 0:
         since = (recording.last_step - people["stopped"][row]) * recording.dt
-        return Reason.STAYING, f"stays at {name}, for {since:.2f} s so far"
+        return Reason.STAYING, f"stays at {name}, for {since:.2f} s so far{_last_call(recording, goal)}"
     if not last.open_way[row]:
         return Reason.NO_ROUTE, "no way to the goal for this body"
     if not last.has_way[row]:
@@ -169,10 +170,16 @@ def _why(last: _Last, row: int) -> tuple[Reason, str]:
         return Reason.NO_SPEED, "does not walk: the desired speed is 0 m/s (people.desired_speed)"
     if last.stuck[row]:
         return _why_stuck(last, row)
-    return _queueing(recording, row, name, intent) or (
-        Reason.WALKING,
-        "walks in a direction, for ever" if name in recording.scenario.directions else "still walking",
-    )
+    on = "walks in a direction, for ever" if name in recording.scenario.directions else "still walking"
+    return _queueing(recording, row, name, intent) or (Reason.WALKING, on)
+
+
+def _last_call(recording: Recording, goal: int) -> str:
+    """What there is to say of a goal where people wait for a time of which none comes any more; nothing elsewhere."""
+    journeys = recording.scenario.world.journeys
+    until = np.asarray(math.nan if journeys is None else journeys.until[goal], float)
+    last = math.inf if np.isnan(until).any() else until[np.isfinite(until)].max()
+    return f": the last time to go on, {last:g} s, has passed" if last < recording.last_step * recording.dt else ""
 
 
 def _why_stuck(last: _Last, row: int) -> tuple[Reason, str]:

@@ -108,6 +108,7 @@ def stuck(tracks: Tracks, over: float = LATELY, hardly: float = HARDLY) -> np.nd
     """Who has wanted to get on for `over` s and has hardly moved (less than `hardly` m) in that time, in each frame, (F, N) bool.
 
     Whoever stays at a goal of a journey or stands in its queue is where he is meant to be; who does not get to the queue may be stuck.
+    Whoever waits at a closed door, or in a zone where nobody walks, wants to get on and counts; `not_arrived` tells them apart.
     """
     since, others = np.maximum(frames_ago(tracks.time, over), 0), np.cumsum(~tracks.wanting, axis=0)
     wanted = (others == others[since]) & tracks.wanting[since]

@@ -17,7 +17,7 @@ import numpy as np
 from scipy.ndimage import binary_dilation
 
 from crowdlab import cache
-from crowdlab.geometry import VERSION, Floor
+from crowdlab.geometry import VERSION, Floor, crosses, left_open
 from crowdlab.navigation.raster import Raster, lay_raster
 from crowdlab.navigation.sight import in_sight, nearest_points
 from crowdlab.navigation.wavefront import RING, Graph, Wave, spread
@@ -158,8 +158,9 @@ def _begin(
     near = np.hypot(*(aim.point - graph.places).T)
     seen = np.zeros(shape, bool)
     mine = aim.of(np.flatnonzero(good))
-    seen[raster.trusted] = in_sight(points[good], mine, edges, margin, raster.floor.walls, stoutest)
-    source = seen | _source(raster, aim.point[:nodes], near[:nodes].reshape(shape))
+    others = _other_exits(raster.floor, edges)
+    seen[raster.trusted] = in_sight(points[good], mine, edges, margin, np.concatenate([raster.floor.walls, others]), stoutest)
+    source = seen | _source(raster, aim.point[:nodes], near[:nodes].reshape(shape), others)
     known = np.concatenate([source.ravel(), graph.room.sight(graph.places[nodes:], aim.point[nodes:])])
     return aim.point, seen, np.where(known, near, math.inf)
 
@@ -223,15 +224,24 @@ def _lead_out(raster: Raster, graph: Graph, way: np.ndarray, good: np.ndarray) -
     return good
 
 
-def _source(raster: Raster, aim: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Nodes whose way is the plain distance: close to the goal with no wall between; at least one if any will do."""
+def _other_exits(floor: Floor, edges: np.ndarray) -> np.ndarray:
+    """What of the openings of exits (n, 2, 2) m is not the goal itself: whoever goes through it is gone, so no way leads there."""
+    if not floor.openings:
+        return np.empty((0, 2, 2))
+    return np.concatenate([np.empty((0, 2, 2)), *left_open(np.stack(floor.openings), edges)])
+
+
+def _source(raster: Raster, aim: np.ndarray, distance: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Nodes whose way is the plain distance: close to the goal with no wall between, nor `others` that none may go through; at least one
+    if any will do.
+    """
     result = np.zeros(distance.shape, bool)
     close = np.flatnonzero((raster.trusted & (distance < max(SOURCE * raster.cell, 1.0))).ravel())
     close = close[np.argsort(distance.ravel()[close], kind="stable")]
     start = raster.nodes.reshape(-1, 2)[close]
     # A goal may lie on a wall: the line of sight ends just before it.
     end = aim[close] + 1e-6 * (start - aim[close])
-    clear = close[~raster.floor.blocked(start, end)]
+    clear = close[~raster.floor.blocked(start, end) & ~crosses(start, end, others)]
     result.ravel()[clear[:1]] = True
     result.ravel()[clear[distance.ravel()[clear] < SOURCE * raster.cell]] = True
     return result

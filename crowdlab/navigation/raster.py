@@ -7,7 +7,7 @@ import numpy as np
 from scipy.ndimage import distance_transform_edt
 from scipy.spatial import cKDTree
 
-from crowdlab.geometry import Floor, Room, room_for
+from crowdlab.geometry import Floor, Room, crosses, room_for
 from crowdlab.navigation.wavefront import CLOSE, RING, Graph
 
 NARROWEST = 0.7  # cells; between two neighbours that are free nothing lies for a body with a larger radius
@@ -33,12 +33,17 @@ def lay_raster(floor: Floor, x: np.ndarray, y: np.ndarray, cell: float, radius: 
     inside = floor.inside(nodes.reshape(-1, 2)).reshape(near.shape)
     trusted = inside & (near > cell / math.sqrt(2))
     room = room_for(floor, radius)
-    graph = None if room is None else _join(floor, room, nodes, np.where(trusted, near, -1.0), cell)
+    blocks = np.concatenate([floor.walls, *(opening[None] for opening in floor.openings)])  # no way goes on through an exit
+    clear = _wall_distance(blocks, x, y, radius + 2 * cell) >= radius + cell / math.sqrt(2)
+    graph = None if room is None else _join(floor, room, nodes, np.where(trusted, near, -1.0), clear, cell)
     return Raster(floor, cell, nodes, trusted, graph, _way_back(floor, nodes, trusted, inside))
 
 
-def _join(floor: Floor, room: Room, nodes: np.ndarray, near: np.ndarray, cell: float) -> Graph:
-    """Which places are next to each other for a body; `near` (rows, columns) m is the distance to a wall, negative where not trusted."""
+def _join(floor: Floor, room: Room, nodes: np.ndarray, near: np.ndarray, clear: np.ndarray, cell: float) -> Graph:
+    """Which places are next to each other for a body; `near` (rows, columns) m is the distance to a wall, negative where not trusted.
+
+    Between nodes that are `clear` (rows, columns) and next to each other nothing stands.
+    """
     points, columns = nodes.reshape(-1, 2), near.shape[1]
     good, plain = near.ravel() > 0, near.ravel() >= room.radius
     places = points.copy()
@@ -48,7 +53,7 @@ def _join(floor: Floor, room: Room, nodes: np.ndarray, near: np.ndarray, cell: f
     pressed = pressed[~free]
     places[pressed] = room.nearest(points[pressed])
     good[pressed[floor.blocked(points[pressed], places[pressed])]] = False
-    ring = _ring(room, places, good.reshape(near.shape), near >= room.radius + cell / math.sqrt(2), cell)
+    ring = _ring(floor, room, places, good.reshape(near.shape), clear, cell)
     places = np.concatenate([places, room.corners])
     one, other = _links(room, nodes[0, 0], good.reshape(near.shape), cell)
     keep = room.sight(places[one], places[other])
@@ -69,7 +74,7 @@ def _join(floor: Floor, room: Room, nodes: np.ndarray, near: np.ndarray, cell: f
     )
 
 
-def _ring(room: Room, places: np.ndarray, good: np.ndarray, clear: np.ndarray, cell: float) -> np.ndarray:
+def _ring(floor: Floor, room: Room, places: np.ndarray, good: np.ndarray, clear: np.ndarray, cell: float) -> np.ndarray:
     """Whether each node can step to each of its eight neighbours, (8, nodes) bool; `clear` ones are too far from walls to be asked."""
     rows, columns = good.shape
     good, clear = good.ravel(), clear.ravel()
@@ -86,7 +91,8 @@ def _ring(room: Room, places: np.ndarray, good: np.ndarray, clear: np.ndarray, c
         one, other = places[here[asked]], places[there[asked]]
         step = np.hypot(*(other - one).T) < short
         step[~step] = room.sight(one[~step], other[~step])
-        free[asked] = step
+        # A short step is no way round a wall, but it may be one through an exit, which keeps nobody off.
+        free[asked] = step & ~crosses(one, other, np.reshape(floor.openings, (-1, 2, 2)))
         joined[way, here[free]] = True
         joined[way + 4, there[free]] = True
     return joined

@@ -52,6 +52,7 @@ def replay(recording: Recording) -> Run:
     Raises:
         RecordingError: the scenario or its parameters cannot be built again.
     """
+    last = int(recording.start.step) + recording.steps  # of a run that was cut off; orders for later were never carried out
     with recording.precision():
         return simulation.simulate(
             recording.scenario,
@@ -60,7 +61,7 @@ def replay(recording: Recording) -> Run:
             recording.steps,
             every=recording.manifest["every"],
             observe=tuple(recording.manifest["observe"]),
-            commands=recording.orders,
+            commands=[order for order in recording.orders if order.step < last],
         )
 
 

@@ -99,6 +99,7 @@ def build(spec: Mapping[str, Any], *, name: str = "untitled", folder: Path | Non
     goals, floor = furnished(plan, tables.goals, plans.passing, plans.ends)
     zones = read_zones(tables.zones, floor, plan.notes)
     gates, times = read_doors(tables.doors, floor, plan.notes)
+    demand.note_grounds(floor, groups, plan.notes)
     _warn(name, plan.findings)
     targets = {goal: read.target for goal, read in goals.items()}
     crowd = demand.populate(
@@ -183,9 +184,7 @@ def variant(scenario: Scenario, overrides: Mapping[str, Any] | None = None, *, p
         for step in tables:
             table = table.setdefault(step, {})
             if not isinstance(table, dict):
-                raise ScenarioError(
-                    f"{path}: '{step}' is no table of the scenario '{scenario.name}'. {nearest(step, list(source))}"
-                )
+                raise ScenarioError(f"{path}: '{step}' is no table of '{scenario.name}'. {nearest(step, list(source))}")
         if value is None:
             table.pop(key, None)
         else:
@@ -289,8 +288,8 @@ def _parameters(kind: type, table: Mapping[str, Any], where: str, count: int, ot
             raise ScenarioError(f"{where}: unknown parameter '{key}'. {nearest(key, [*laws, *others])}")
         law = laws[key]
         if law is not None:
-            if isinstance(value, bool):
-                raise ScenarioError(f"{where}.{key} = {value}: allowed are numbers in {law.unit} ({law.doc}).")
+            if isinstance(value, bool | str):
+                raise ScenarioError(f"{where}.{key} = {brief(value)}: allowed are numbers in {law.unit} ({law.doc}).")
             check_value(f"{where}.{key}", value, law)
             if isinstance(value, list) and len(value) != count:
                 raise ScenarioError(

@@ -6,6 +6,7 @@ nothing. Doors are looked at every TICK: an open door that ought to be closed wa
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from crowdlab import demand, geometry, navigation
 from crowdlab.demand.ticks import first_look, tick
+from crowdlab.errors import ScenarioError
 from crowdlab.geometry import Floor
 from crowdlab.journeys import SHUT
 from crowdlab.scenario.surroundings import Goal
@@ -60,6 +62,17 @@ class Doors:
         first = {door: closes for _, door, closes in reversed(self.times)}
         return sum(1 << door for door, closes in first.items() if not closes)
 
+    def _check_times(self, dt: float) -> None:
+        """Refuse a door that moves twice between two looks: it would not be seen to. Raises ScenarioError."""
+        for door, name in enumerate(self.names):
+            own = [(time, "closes" if closes else "opens") for time, which, closes in self.times if which == door]
+            for (early, first), (late, then) in itertools.pairwise(own):
+                if first_look(early, dt) == first_look(late, dt):
+                    raise ScenarioError(
+                        f"doors.{name}: {first} at {early:g} s and {then} at {late:g} s: doors are looked at every {tick(dt) * dt:g} s, "
+                        "so that this would not be seen. Give times farther apart."
+                    )
+
     def moved(self, state: State, dt: float) -> State:
         """The state with the doors as they are from its step on; the same state between two looks."""
         step, closed, alive = int(state.step), int(state.closed), np.asarray(state.alive)
@@ -87,7 +100,12 @@ class Doors:
         return np.asarray(shut[np.maximum(goal, -1), size_of(self.shut, radius)])
 
     def begun(self, state: State, dt: float, origin: tuple[float, float]) -> tuple[State, World, list[geometry.Finding]]:
-        """The state and the world with the doors as they are at its step, and what there is to say of those held open."""
+        """The state and the world with the doors as they are at its step, and what there is to say of those held open.
+
+        Raises:
+            ScenarioError: a door moves twice between two looks.
+        """
+        self._check_times(dt)
         state = self.moved(state, dt)
         return state, self.world(int(state.closed)), self._held_open(state, dt, origin)
 

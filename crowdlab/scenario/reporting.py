@@ -86,10 +86,11 @@ def geometry_report(source: Any, *, obstacles: Any = (), walls: Any = (), radius
         with plan.notes.attempt("world.periodic"):
             check_joined(tables)
         with plan.notes.attempt("world.obstacles"):
-            plans = read_journeys(tables)[0]
+            plans, groups = read_journeys(tables)
             floor = furnished(plan, tables.goals, plans.passing, plans.ends)[1]
             read_zones(tables.zones, floor, plan.notes)
             read_doors(tables.doors, floor, plan.notes)
+            demand.note_grounds(floor, groups, plan.notes)
             geometry.inspect(floor, size, plan.notes)
             area = geometry.moved(floor.area, floor.origin).wkt
     return GeometryReport(

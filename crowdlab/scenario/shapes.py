@@ -83,7 +83,8 @@ def _sorted(collection: Any, where: str) -> dict[str, Any]:
     """The world that a FeatureCollection describes."""
     kinds: dict[str, list[Any]] = {role: [] for role in ROLES}
     for number, feature in enumerate(geometry.features(collection, where)):
-        role = (feature.get("properties") or {}).get("crowdlab")
+        properties = feature.get("properties")
+        role = properties.get("crowdlab") if isinstance(properties, Mapping) else None
         if role not in ROLES:
             raise ScenarioError(
                 f"{where}.features[{number}].properties.crowdlab = {role!r}: says what the feature is. {nearest(str(role), ROLES)}"

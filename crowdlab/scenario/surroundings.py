@@ -15,6 +15,7 @@ from crowdlab.geometry import Floor, Notes, Place, Plan
 from crowdlab.scenario.tables import REACH, GoalTable, ScenarioTable, WorldTable, plain_shape
 from crowdlab.state import World
 
+COARSEST = 1.0  # m between the nodes of the raster of ways; beyond, no passage that people need is left open in it
 MARGIN = 1.0  # m, how far the box of a world reaches beyond its area
 # m, the same where other sides are joined: the engine joins all, and nobody shall feel anybody across those that only it joins.
 WIDE_MARGIN = 8.0
@@ -192,6 +193,11 @@ def _check_cell(cell: float, radius: float, fields: str, notes: Notes, *, thin: 
     """Note a raster of ways too coarse for what is said of them, for people of `radius` m and more. Raises ScenarioError if thin walls
     stand where it would lead people through them.
     """
+    if cell > COARSEST:
+        raise ScenarioError(
+            f"world: the raster of ways has its nodes {cell:.3g} m apart, the finest that fits the memory for {fields}: allowed are up to "
+            f"{COARSEST:g} m. Coordinates are in metres: is the plan drawn in millimetres? Otherwise cut it, or use fewer goals."
+        )
     sound, most = navigation.sound_cell(radius), navigation.sound_cell(radius, 1.0)
     if thin and cell > most:
         raise ScenarioError(

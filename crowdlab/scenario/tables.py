@@ -95,7 +95,7 @@ class GroupTable(Group):
 class DoorTable:
     """A door that opens and closes."""
 
-    line: Points
+    line: LineSpec
     opens: list[float] = dataclasses.field(default_factory=list)
     closes: list[float] = dataclasses.field(default_factory=list)
 

@@ -1,7 +1,37 @@
-"""How many chunks a picture may cost."""
+"""How long a chunk is, and how many of them a picture may cost."""
+
+from crowdlab.demand.ticks import PARTS, tick
+from crowdlab.errors import ParamError
+from crowdlab.scenario import Scenario
 
 FRAME = 0.04  # s between two pictures, and of simulated time in one chunk, unless other lengths are asked for
 CAUGHT_UP = 3  # chunks computed per picture at most when the machine is behind; what is owed beyond is dropped
+
+
+def cut(scenario: Scenario, dt: float, chunk: int | None, every: int | None) -> tuple[int, int]:
+    """Steps of `dt` s in a chunk, and from frame to frame; what is given is kept. Looks at doors and at people outside fall between chunks.
+
+    Raises:
+        ParamError: a chunk that does not hold whole frames, or that a look would fall into.
+    """
+    looks = 0 if scenario.doors is None and scenario.sources is None else tick(dt)
+    if chunk is None:
+        about = looks // PARTS if looks and looks % PARTS == 0 else max(1, round(FRAME / dt))
+        whole = 1 if every is None else every
+        most = max(1, round(about / whole)) if whole > 0 else 1
+        chunk = whole * next((many for many in range(most, 0, -1) if whole > 0 and looks % (many * whole) == 0), most)
+    every = chunk if every is None else every
+    if chunk < 1 or every < 1 or chunk % every:
+        raise ParamError(
+            f"session: chunk = {chunk} and every = {every} steps: a chunk holds a whole number of frames. "
+            "Give chunk as a multiple of every."
+        )
+    if looks % chunk:
+        what = "sources" if scenario.doors is None else "doors"
+        raise ParamError(
+            f"session: chunk = {chunk} steps: {what} are looked at every {looks} steps. Give a chunk that divides this number."
+        )
+    return chunk, every
 
 
 class Pace:

@@ -22,7 +22,7 @@ from crowdlab.forces import base
 from crowdlab.params import Params
 from crowdlab.record import Recorder
 from crowdlab.scenario import Scenario, variant
-from crowdlab.session.pace import FRAME
+from crowdlab.session.pace import cut
 from crowdlab.session.plan import plan_with_room
 from crowdlab.simulation import Run
 from crowdlab.state import Array, State, World
@@ -70,20 +70,8 @@ class Session:
         self.recorder = recorder
         if recorder is not None:
             every, observe = recorder.every if every is None else every, recorder.observe if observe is None else observe
-        about = max(1, round(FRAME / scenario.params.time_step))
-        self.chunk = chunk or (about if every is None else every * max(1, round(about / every)))
-        self.every = self.chunk if every is None else every
-        if self.chunk < 1 or self.every < 1 or self.chunk % self.every:
-            raise ParamError(
-                f"session: chunk = {self.chunk} and every = {self.every} steps: a chunk holds a whole number of frames. "
-                "Give chunk as a multiple of every."
-            )
-        looks = simulation.looks(scenario, scenario.params)
-        if looks % self.chunk:
-            what = "sources" if scenario.doors is None else "doors"
-            raise ParamError(
-                f"session: chunk = {self.chunk} steps: {what} are looked at every {looks} steps. Give a chunk that divides this number."
-            )
+        self._given = (chunk, every)
+        self.chunk, self.every = cut(scenario, scenario.params.time_step, *self._given)
         self.observe = SHOWN if observe is None else observe
         self._moved: dict[str, float] = {}  # last order for each parameter
         self._waiting: list[Command] = []  # orders not yet due
@@ -140,6 +128,8 @@ class Session:
                 raise ParamError(
                     f"{path} = {value:g}: the run stands at step {self._boundary} and its clock counts in it. Call reset() first."
                 )
+            if path in FROZEN:
+                self.chunk, self.every = cut(self.scenario, value, *self._given)
             self._waiting.append(Command(step=self._boundary, kind=Kind.SET, value=(value, 0.0), path=path))
 
     def send(self, command: Command) -> None:
@@ -151,6 +141,8 @@ class Session:
         """
         with self._notes:
             simulation.check_order(self.scenario, self.params, command, self._boundary)
+            if command.path in FROZEN:
+                self.chunk, self.every = cut(self.scenario, command.value[0], *self._given)
             off = (command.step - self._boundary) % self.chunk
             if command.kind == Kind.SET and off:
                 raise CommandError(
