@@ -286,15 +286,18 @@ def ring(draw: st.DrawFn) -> list[tuple[float, float]]:
     return points
 
 
-@settings(deadline=None, max_examples=40)
-@example(moved(ROOM, (-5, -5)), [], [[(0.0, 5.0004), (0.0, 5.0), (5.0, 0.0)]], [], (0.0, 0.0))
-@given(
+plans = given(
     outer=st.one_of(ring(), st.just(moved(ROOM, (-5, -5)))),
     holes=st.lists(ring(), max_size=2),
     blocks=st.lists(ring(), max_size=3),
     walls=st.lists(st.lists(point, min_size=2, max_size=4), max_size=2),
     by=st.sampled_from([(0.0, 0.0), UTM, (433_211.87, -5_612_345.678)]),
 )
+
+
+@settings(deadline=None, max_examples=40)
+@example(moved(ROOM, (-5, -5)), [], [[(0.0, 5.0004), (0.0, 5.0), (5.0, 0.0)]], [], (0.0, 0.0))
+@plans
 def test_any_plan_is_a_sound_world_or_an_error_with_its_place(
     outer: Any, holes: Any, blocks: Any, walls: Any, by: tuple[float, float]
 ) -> None:
@@ -315,6 +318,34 @@ def test_any_plan_is_a_sound_world_or_an_error_with_its_place(
         bound = SNAP * ground.length if closed else 1e-5
         assert shapely.from_wkt(again.area).symmetric_difference(ground).area < bound
     assert report._repr_html_().count("<tr>") in (0, len(report.findings) + 1)
+
+
+@pytest.mark.filterwarnings("ignore::crowdlab.scenario.PlanWarning")
+@settings(deadline=None, max_examples=60, derandomize=True)
+@plans
+def test_any_plan_has_ways_for_everybody_or_is_refused_with_its_place(
+    outer: Any, holes: Any, blocks: Any, walls: Any, by: tuple[float, float]
+) -> None:
+    area = {"outer": moved(outer, by), "holes": [moved(hole, by) for hole in holes]}
+    world = {"area": area, "obstacles": [moved(block, by) for block in blocks], "walls": [moved(wall, by) for wall in walls]}
+    report = geometry_report({"world": world})
+    ground = shapely.from_wkt(report.area) if report.ok else shapely.box(*by, by[0] + 1, by[1] + 1)
+    spot = ground.representative_point().coords[0]
+    people = {"crowd": {"count": 3, "area": shapely.to_wkt(ground, rounding_precision=-1), "goal": "spot"}}
+    scenario, refusal = None, ""
+    try:
+        scenario = build({"world": world, "goals": {"spot": {"point": spot}}, "groups": people})
+    except ScenarioError as error:
+        refusal = str(error)
+    if scenario is None:
+        assert re.match("goals.spot|groups.crowd" if report.ok else "world", refusal), "what the report takes is taken"
+        assert not report.ok or re.search(" (at|near) \\(|holds about", refusal)
+        return
+    assert report.ok
+    places = scenario.on_map(np.asarray(scenario.state.position, float).T)
+    assert shapely.contains_xy(ground, places).all()
+    heading = np.asarray(scenario.state.heading)
+    np.testing.assert_allclose(np.hypot(*heading), 1.0, atol=1e-5)
 
 
 @pytest.mark.parametrize(
