@@ -4,6 +4,7 @@ import gc
 import os
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ CHROMIUM_FLAGS = (
 
 
 MAPS = 20_000  # of the 65 530 that Linux allows a process; each compiled loop takes about 800, and a process that wants more dies
-
+LOOPS = 24  # compiled, of the 40 that `simulate` keeps: a test that counts them has room for its own
 
 # A third of the compiling (a run of two_rooms: 4 s of a processor, not 15), steps take twice as long, and what the shapes of a program are
 # shows in the last bits.
@@ -61,8 +62,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(autouse=True)
 def few_programs() -> Iterator[None]:
-    """Compiled programs of tests that are over are given up before there are too many."""
+    """Compiled programs of tests that are over are given up before there are too many, and before `simulate` would within a test."""
     yield
+    loops = getattr(sys.modules.get("crowdlab.stepping"), "rollout", None)
+    if loops is not None and loops._cache_size() > LOOPS:
+        loops.clear_cache()
     try:
         maps = Path("/proc/self/maps").read_bytes().count(b"\n")
     except OSError:  # no Linux

@@ -112,14 +112,15 @@ def watched(scenario: Scenario, seconds: float, keys: int = 10) -> Run:
 
 
 def resting_before_free_space(run: Run, ahead: dict[int, tuple[float, float]]) -> int:
-    """How often somebody has not moved by his radius for 20 s while no body stands in the metre before his own.
+    """How often somebody has stayed within his radius of where he was for 20 s while no body stands in the metre before his own.
 
     `ahead` is the direction to each goal.
     """
     place, alive = np.asarray(run.frames.position, float), np.asarray(run.frames.alive)
     direction = np.array([ahead[goal] for goal in np.asarray(run.final.goal)[0].tolist()])  # (N, 2)
     frames = round(REST / 0.5)
-    rests = alive[:, frames:] & (np.hypot(*np.moveaxis(place[:, frames:] - place[:, :-frames], -1, 0)) < RADIUS)
+    away = [place[:, later : len(place[0]) - frames + later] - place[:, :-frames] for later in range(1, frames + 1)]
+    rests = alive[:, frames:] & (np.hypot(*np.moveaxis(np.stack(away), -1, 0)).max(0) < RADIUS)
     offset = place[:, frames:, None] - place[:, frames:, :, None]  # (R, F, N, N, 2) m, from one to the other
     along = (offset * direction[:, None]).sum(-1)
     beside = np.abs(offset[..., 0] * direction[:, None, 1] - offset[..., 1] * direction[:, None, 0])

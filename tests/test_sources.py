@@ -201,6 +201,7 @@ def test_the_ledger_holds_and_few_programs_are_compiled(stream: Scenario, whole:
     entered = np.asarray(whole.final.entered)
     assert (entered[-2:] == 0).all()
     assert (np.asarray(whole.final.alive) <= (entered >= 0)).all()
+    simulate(stream, None, KEY, STEPS, every=TICK, observe=WATCHED)
     before = rollout._cache_size()
     simulate(stream, None, KEY, STEPS, every=TICK, observe=WATCHED)
     assert rollout._cache_size() == before
